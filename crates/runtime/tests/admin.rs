@@ -1,4 +1,5 @@
 //! The admin listener over real sockets.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::sync::Arc;
 

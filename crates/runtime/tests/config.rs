@@ -1,4 +1,10 @@
 //! Flags, environment and file: precedence, and all mistakes at once.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests"
+)]
 
 use std::{ffi::OsString, path::Path, process::Command};
 
@@ -162,6 +168,12 @@ fn public_urls_that_would_leak_are_refused() {
         let domain = "--workspace-domain=ws.localhost";
         assert!(with(&[&public, GOOD[1], domain]).is_ok(), "{good}");
     }
+}
+
+#[test]
+fn an_address_is_no_workspace_domain() {
+    let found = flags(&["--public-url=http://127.0.0.1:9009", GOOD[1]]);
+    assert_eq!(found, ["workspace-domain"]);
 }
 
 #[test]

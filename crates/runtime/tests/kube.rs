@@ -1,4 +1,5 @@
 //! The Kubernetes client against a small server: clock, and errors that lead on.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::path::{Path, PathBuf};
 

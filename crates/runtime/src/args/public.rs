@@ -68,10 +68,20 @@ impl PublicArgs {
         let path_mode = problems.switch("path-mode", self.path_mode.as_deref(), false);
         let domain = match (&self.workspace_domain, &url) {
             (Some(text), url) => domain(text, url.as_ref(), problems),
-            (None, Some(url)) => url.host_str().map(|host| WorkspaceDomain {
-                host: host.to_owned(),
-                port: url.port(),
-            }),
+            (None, Some(url)) => match url.host() {
+                Some(Host::Domain(name)) => Some(WorkspaceDomain {
+                    host: name.trim_end_matches('.').to_owned(),
+                    port: url.port(),
+                }),
+                _ => {
+                    problems.add(
+                        "workspace-domain",
+                        "is missing, and --public-url is an IP address, under which there are \
+                         no hosts; set it, as in localhost:9009 or ws.example.org",
+                    );
+                    None
+                }
+            },
             (None, None) => None,
         };
         Some(Public {
