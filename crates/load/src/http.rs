@@ -1,0 +1,404 @@
+//! The HTTP load: what to ask, how often, and the run that does it.
+
+mod client;
+mod worker;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
+use bytes::Bytes;
+use http_body_util::Full;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use url::Url;
+
+use crate::dial::Endpoint;
+use crate::recorder::{Ended, Recorder};
+use crate::{HttpReport, LoadError, Phases, Schedule, WaitError};
+
+/// The most connections of one load: each is a task and a socket.
+const MAX_CONNECTIONS: usize = 10_000;
+/// How often [`HttpRun::wait_for_requests`] looks.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// A whole answer, as checks and labels see it.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// The start of its body: 64 KiB at most.
+    pub body: Bytes,
+    /// The length of the whole body, in bytes.
+    pub body_bytes: u64,
+}
+
+type Check = Arc<dyn Fn(&Answer) -> Result<(), String> + Send + Sync>;
+type Label = Arc<dyn Fn(&Answer) -> Option<String> + Send + Sync>;
+
+/// What one load asks, and how. Built step by step, then [started](Self::start).
+#[derive(Clone)]
+pub struct HttpLoad {
+    endpoint: Endpoint,
+    path: String,
+    method: Method,
+    headers: HeaderMap,
+    body: Bytes,
+    connections: usize,
+    schedule: Schedule,
+    limit: Option<u64>,
+    connect_timeout: Duration,
+    request_timeout: Duration,
+    stale_window: Duration,
+    max_samples: usize,
+    status: StatusCode,
+    check: Option<Check>,
+    label: Option<Label>,
+}
+
+impl HttpLoad {
+    /// `GET target` on 64 connections in a closed loop, expecting 200, with 5 s to connect
+    /// and 30 s for a whole request.
+    ///
+    /// # Errors
+    /// [`LoadError::Target`] unless `target` is a plain `http` URL with a host.
+    pub fn new(target: &Url) -> Result<Self, LoadError> {
+        let endpoint = Endpoint::of(target)?;
+        let path = target.query().map_or_else(
+            || target.path().to_owned(),
+            |query| format!("{}?{query}", target.path()),
+        );
+        Ok(Self {
+            endpoint,
+            path,
+            method: Method::GET,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            connections: 64,
+            schedule: Schedule::closed(),
+            limit: None,
+            connect_timeout: Duration::from_secs(5),
+            request_timeout: Duration::from_secs(30),
+            stale_window: Duration::from_millis(100),
+            max_samples: 20,
+            status: StatusCode::OK,
+            check: None,
+            label: None,
+        })
+    }
+
+    /// Connections, each with one request at a time; so also the most requests in flight.
+    #[must_use]
+    pub const fn connections(mut self, connections: usize) -> Self {
+        self.connections = connections;
+        self
+    }
+
+    /// Open loop: `per_second` requests a second over all connections.
+    ///
+    /// # Errors
+    /// [`LoadError::Rate`] if that is no usable rate.
+    pub fn rate(mut self, per_second: f64) -> Result<Self, LoadError> {
+        self.schedule = Schedule::open(per_second)?;
+        Ok(self)
+    }
+
+    /// Sends this method and body instead of an empty `GET`.
+    #[must_use]
+    pub fn request(mut self, method: Method, body: Bytes) -> Self {
+        self.method = method;
+        self.body = body;
+        self
+    }
+
+    /// Sends this header; `Host` replaces the one taken from the target.
+    ///
+    /// # Errors
+    /// [`LoadError::Header`] if HTTP does not allow the name or the value.
+    pub fn header(mut self, name: &str, value: &str) -> Result<Self, LoadError> {
+        let (name, value) = header(name, value)?;
+        self.headers.append(name, value);
+        Ok(self)
+    }
+
+    /// Ends the run after this many requests; without it, it runs until stopped.
+    #[must_use]
+    pub const fn stop_after(mut self, requests: u64) -> Self {
+        self.limit = Some(requests);
+        self
+    }
+
+    /// How long connecting may take, and a whole request from sending to the body's end.
+    #[must_use]
+    pub const fn timeouts(mut self, connect: Duration, request: Duration) -> Self {
+        self.connect_timeout = connect;
+        self.request_timeout = request;
+        self
+    }
+
+    /// How soon after an idempotent request was sent its reused connection must end,
+    /// without a byte of an answer, for that to count as [`crate::Stale`] (100 ms).
+    #[must_use]
+    pub const fn stale_window(mut self, window: Duration) -> Self {
+        self.stale_window = window;
+        self
+    }
+
+    /// How many failures are kept in full (20).
+    #[must_use]
+    pub const fn failure_samples(mut self, samples: usize) -> Self {
+        self.max_samples = samples;
+        self
+    }
+
+    /// The status that an answer must have (200).
+    #[must_use]
+    pub const fn expect_status(mut self, status: StatusCode) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// What else must hold of an answer; the `Err` text goes into the failure's sample.
+    #[must_use]
+    pub fn check(
+        mut self,
+        check: impl Fn(&Answer) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.check = Some(Arc::new(check));
+        self
+    }
+
+    /// Takes the label that answers are counted by out of an answer: the pod, the version.
+    #[must_use]
+    pub fn label(
+        mut self,
+        label: impl Fn(&Answer) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.label = Some(Arc::new(label));
+        self
+    }
+
+    /// Starts the run on the current tokio runtime.
+    ///
+    /// # Errors
+    /// [`LoadError`] if the load cannot be run as described; nothing was sent then.
+    pub fn start(self, phases: &Phases) -> Result<HttpRun, LoadError> {
+        if !(1..=MAX_CONNECTIONS).contains(&self.connections) {
+            return Err(LoadError::Connections {
+                connections: self.connections,
+                max: MAX_CONNECTIONS,
+            });
+        }
+        let request = self.build()?;
+        let recorder = Recorder::new(phases.elapsed(), self.max_samples)?;
+        let connections = self.connections;
+        let run = Arc::new(Run {
+            begin: phases.elapsed(),
+            phases: phases.clone(),
+            request,
+            recorder: Mutex::new(recorder),
+            tickets: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+            stop: CancellationToken::new(),
+            load: self,
+        });
+        let mut workers = JoinSet::new();
+        for connection in 0..connections {
+            workers.spawn(worker::work(Arc::clone(&run), connection));
+        }
+        let guard = run.stop.clone().drop_guard();
+        Ok(HttpRun {
+            run,
+            workers,
+            _guard: guard,
+        })
+    }
+
+    /// Runs until `cancel`, or until the count of [`stop_after`](Self::stop_after).
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn run(
+        self,
+        phases: &Phases,
+        cancel: &CancellationToken,
+    ) -> Result<HttpReport, LoadError> {
+        let mut run = self.start(phases)?;
+        tokio::select! {
+            () = run.ended() => {}
+            () = cancel.cancelled() => {}
+        }
+        Ok(run.finish().await)
+    }
+
+    fn build(&self) -> Result<Request<Full<Bytes>>, LoadError> {
+        let mut request = Request::builder()
+            .method(self.method.clone())
+            .uri(self.path.as_str())
+            .body(Full::new(self.body.clone()))?;
+        let headers = request.headers_mut();
+        *headers = self.headers.clone();
+        if !headers.contains_key(header::HOST) {
+            let (name, value) = header("host", self.endpoint.authority())?;
+            headers.insert(name, value);
+        }
+        Ok(request)
+    }
+}
+
+impl std::fmt::Debug for HttpLoad {
+    /// Without header values: they carry credentials.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HttpLoad")
+            .field("endpoint", &self.endpoint.to_string())
+            .field("method", &self.method)
+            .field("connections", &self.connections)
+            .field("schedule", &self.schedule)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Parses a header; its value is marked sensitive, and never part of an error.
+pub(crate) fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), LoadError> {
+    let error = || LoadError::Header {
+        name: name.to_owned(),
+    };
+    let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| error())?;
+    let mut value = HeaderValue::from_str(value).map_err(|_| error())?;
+    value.set_sensitive(parsed == header::AUTHORIZATION || parsed == header::COOKIE);
+    Ok((parsed, value))
+}
+
+/// What a run's workers share.
+#[derive(Debug)]
+struct Run {
+    /// The run's start on the clock of `phases`; the schedule counts from here.
+    begin: Duration,
+    phases: Phases,
+    request: Request<Full<Bytes>>,
+    recorder: Mutex<Recorder>,
+    /// Numbers given to requests so far.
+    tickets: AtomicU64,
+    requests: AtomicU64,
+    failures: AtomicU64,
+    /// The limit is reached or the run was stopped: no new request leaves.
+    over: AtomicBool,
+    stop: CancellationToken,
+    load: HttpLoad,
+}
+
+impl Run {
+    /// The next request's number, unless the run is over.
+    fn ticket(&self) -> Option<u64> {
+        if self.over.load(Ordering::Relaxed) || self.stop.is_cancelled() {
+            return None;
+        }
+        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
+        if self.load.limit.is_some_and(|limit| ticket >= limit) {
+            self.over.store(true, Ordering::Relaxed);
+            return None;
+        }
+        Some(ticket)
+    }
+
+    fn with_recorder<T>(&self, f: impl FnOnce(&mut Recorder) -> T) -> T {
+        f(&mut self.recorder.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn record(&self, ended: Ended) {
+        let failed = ended.result.is_err();
+        self.with_recorder(|recorder| recorder.record(ended));
+        self.failures
+            .fetch_add(u64::from(failed), Ordering::Relaxed);
+        self.requests.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// A load under way. Dropping it stops the load at once, without waiting for answers.
+#[derive(Debug)]
+pub struct HttpRun {
+    run: Arc<Run>,
+    workers: JoinSet<()>,
+    _guard: DropGuard,
+}
+
+impl HttpRun {
+    /// Requests ended so far.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.run.requests.load(Ordering::Acquire)
+    }
+
+    /// Those that failed.
+    #[must_use]
+    pub fn failures(&self) -> u64 {
+        self.run.failures.load(Ordering::Relaxed)
+    }
+
+    /// What the run has seen so far.
+    #[must_use]
+    pub fn snapshot(&self) -> HttpReport {
+        let timeline = self.run.phases.timeline();
+        self.run
+            .with_recorder(|recorder| recorder.report(&timeline))
+    }
+
+    /// Returns once `requests` requests have ended since the start.
+    ///
+    /// # Errors
+    /// [`WaitError`] if that is not so `within` that time.
+    pub async fn wait_for_requests(
+        &self,
+        requests: u64,
+        within: Duration,
+    ) -> Result<(), WaitError> {
+        self.wait_until(&format!("{requests} requests"), within, |run| {
+            run.requests() >= requests
+        })
+        .await
+    }
+
+    /// Returns once `condition` holds; it is looked at every few milliseconds.
+    ///
+    /// # Errors
+    /// [`WaitError`] if it does not hold `within` that time.
+    pub async fn wait_until(
+        &self,
+        what: &str,
+        within: Duration,
+        condition: impl Fn(&Self) -> bool,
+    ) -> Result<(), WaitError> {
+        let deadline = Instant::now() + within;
+        while !condition(self) {
+            if Instant::now() >= deadline {
+                let at = format!("{} requests, {} failed", self.requests(), self.failures());
+                return Err(WaitError {
+                    what: what.to_owned(),
+                    waited: within,
+                    at,
+                });
+            }
+            sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// Returns once the run has ended by itself: at its count.
+    pub async fn ended(&mut self) {
+        while self.workers.join_next().await.is_some() {}
+    }
+
+    /// Sends nothing new, waits for the answers under way (the request timeout bounds
+    /// that) and reports.
+    pub async fn finish(mut self) -> HttpReport {
+        self.run.stop.cancel();
+        self.ended().await;
+        self.snapshot()
+    }
+}
