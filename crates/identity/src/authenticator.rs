@@ -1,0 +1,238 @@
+//! The front door: from a request's headers to who is calling.
+
+use crate::bearer::{Bearers, PERSONAL_PREFIX};
+use crate::cookie::{self, CookieNames, Stripped};
+use crate::error::TokenError;
+use crate::origin::cookie_counts;
+use crate::session::Sessions;
+use crate::verified::Verified;
+use http::header::{AUTHORIZATION, COOKIE, Entry};
+use http::{HeaderMap, HeaderValue, Method};
+use nogoo9_model::UnixSeconds;
+use nogoo9_model::access::Caller;
+use std::sync::Arc;
+
+/// How a caller proved who they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Via {
+    /// Session cookie.
+    Cookie,
+    /// `Authorization: Bearer`.
+    Bearer,
+}
+
+/// A caller, verified.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authenticated {
+    /// What the token says.
+    pub verified: Arc<Verified>,
+    /// Where it was.
+    pub via: Via,
+}
+
+impl Authenticated {
+    /// Who is calling.
+    #[must_use]
+    pub fn caller(&self) -> &Caller {
+        &self.verified.caller
+    }
+
+    /// When the token ends; no socket or stream opened by it may outlive this.
+    #[must_use]
+    pub fn expires(&self) -> UnixSeconds {
+        self.verified.expires
+    }
+}
+
+/// Verifies requests. One per process.
+#[derive(Debug)]
+pub struct Authenticator {
+    bearers: Bearers,
+    sessions: Sessions,
+    names: CookieNames,
+}
+
+impl Authenticator {
+    /// Puts the verifiers together.
+    #[must_use]
+    pub fn new(bearers: Bearers, sessions: Sessions, names: CookieNames) -> Self {
+        Self {
+            bearers,
+            sessions,
+            names,
+        }
+    }
+
+    /// Who sent the request to `host` (as in its `Host` header, port included). `None`: nobody that
+    /// says so. Never waits and never calls.
+    ///
+    /// A bearer token that is meant for us comes before a cookie, and is refused if it does not
+    /// verify; any other `Authorization` header is the application's and does not count here. A
+    /// cookie that does not verify, or that [`cookie_counts`] rules out, is as good as absent.
+    ///
+    /// # Errors
+    /// A bearer token is ours and does not verify.
+    pub fn authenticate(
+        &self,
+        method: &Method,
+        headers: &HeaderMap,
+        host: &str,
+        now: UnixSeconds,
+    ) -> Result<Option<Authenticated>, TokenError> {
+        match self.our_bearer(headers)? {
+            Some(token) => self.bearers.verify(token, now).map(by_bearer),
+            None => Ok(self.session(method, headers, host, now)),
+        }
+    }
+
+    /// As [`Self::authenticate`], but a bearer token whose key is unknown waits, once and briefly,
+    /// for newer keys.
+    ///
+    /// # Errors
+    /// A bearer token is ours and does not verify.
+    pub async fn authenticate_async(
+        &self,
+        method: &Method,
+        headers: &HeaderMap,
+        host: &str,
+        now: UnixSeconds,
+    ) -> Result<Option<Authenticated>, TokenError> {
+        match self.our_bearer(headers)? {
+            Some(token) => self.bearers.verify_async(token, now).await.map(by_bearer),
+            None => Ok(self.session(method, headers, host, now)),
+        }
+    }
+
+    /// The session of the request's cookie, if it has one that counts. Bearers are not looked at.
+    #[must_use]
+    pub fn session(
+        &self,
+        method: &Method,
+        headers: &HeaderMap,
+        host: &str,
+        now: UnixSeconds,
+    ) -> Option<Authenticated> {
+        if !cookie_counts(method, headers, host) {
+            return None;
+        }
+        let verified = cookie::values(headers, self.names.session())
+            .find_map(|token| self.sessions.verify(token, host, now).ok())?;
+        Some(Authenticated {
+            verified,
+            via: Via::Cookie,
+        })
+    }
+
+    /// Takes everything that is ours out of the headers, before they go to a pod: our cookies, and
+    /// every `Authorization` that is meant for us. The rest stays byte for byte.
+    pub fn strip(&self, headers: &mut HeaderMap) {
+        self.strip_authorization(headers);
+        strip_cookies(headers);
+    }
+
+    /// The names of our cookies.
+    #[must_use]
+    pub fn names(&self) -> CookieNames {
+        self.names
+    }
+
+    /// The verifier of access tokens.
+    #[must_use]
+    pub fn bearers(&self) -> &Bearers {
+        &self.bearers
+    }
+
+    /// The verifier of session tokens.
+    #[must_use]
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    /// The one bearer token that is meant for us. Two of them are no proof of anything.
+    fn our_bearer<'a>(&self, headers: &'a HeaderMap) -> Result<Option<&'a str>, TokenError> {
+        let mut ours = headers
+            .get_all(AUTHORIZATION)
+            .iter()
+            .filter(|value| self.is_ours(value));
+        let Some(first) = ours.next() else {
+            return Ok(None);
+        };
+        if ours.next().is_some() {
+            return Err(TokenError::Malformed);
+        }
+        bearer(first).map(Some).ok_or(TokenError::Malformed)
+    }
+
+    fn is_ours(&self, value: &HeaderValue) -> bool {
+        match bearer(value) {
+            Some(token) => self.bearers.claims_to_us(token),
+            None => false,
+        }
+    }
+
+    fn strip_authorization(&self, headers: &mut HeaderMap) {
+        if !headers
+            .get_all(AUTHORIZATION)
+            .iter()
+            .any(|value| self.is_ours(value))
+        {
+            return;
+        }
+        if let Entry::Occupied(entry) = headers.entry(AUTHORIZATION) {
+            let (name, all) = entry.remove_entry_mult();
+            let rest: Vec<_> = all.filter(|value| !self.is_ours(value)).collect();
+            for value in rest {
+                headers.append(name.clone(), value);
+            }
+        }
+    }
+}
+
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "the shape that authenticate returns"
+)]
+fn by_bearer(verified: Arc<Verified>) -> Option<Authenticated> {
+    Some(Authenticated {
+        verified,
+        via: Via::Bearer,
+    })
+}
+
+/// The token of a `Bearer` credential (RFC 6750, section 2.1), the scheme in any case. A personal
+/// access token is one under the scheme `token` or none too: stripping must not depend on spelling.
+fn bearer(value: &HeaderValue) -> Option<&str> {
+    let text = value.to_str().ok()?.trim_matches([' ', '\t']);
+    if text.starts_with(PERSONAL_PREFIX) {
+        return Some(text);
+    }
+    let (scheme, token) = text.split_once([' ', '\t'])?;
+    let token = token.trim_matches([' ', '\t']);
+    let counts = scheme.eq_ignore_ascii_case("Bearer") || token.starts_with(PERSONAL_PREFIX);
+    counts.then_some(token)
+}
+
+/// Takes our cookies out of every `Cookie` header.
+fn strip_cookies(headers: &mut HeaderMap) {
+    if !headers
+        .get_all(COOKIE)
+        .iter()
+        .any(|value| cookie::strip(value.as_bytes()) != Stripped::Unchanged)
+    {
+        return;
+    }
+    let Entry::Occupied(entry) = headers.entry(COOKIE) else {
+        return;
+    };
+    let (name, all) = entry.remove_entry_mult();
+    let rest: Vec<_> = all
+        .filter_map(|value| match cookie::strip(value.as_bytes()) {
+            Stripped::Unchanged => Some(value),
+            Stripped::Nothing => None,
+            Stripped::Rest(bytes) => HeaderValue::from_bytes(&bytes).ok(),
+        })
+        .collect();
+    for value in rest {
+        headers.append(name.clone(), value);
+    }
+}

@@ -1,0 +1,109 @@
+//! From a token's claims to a [`Caller`]: which claim holds the roles, and what they amount to.
+
+use nogoo9_model::access::{Caller, Role};
+use serde_json::{Map, Value};
+
+/// Roles kept of a token; more would not fit into a session token, and into no request header.
+pub const MAX_ROLES: usize = 32;
+/// Longest role kept, in bytes.
+const MAX_ROLE_LEN: usize = 128;
+/// Longest subject, in bytes (OpenID Connect Core, section 2).
+pub(crate) const MAX_SUB_LEN: usize = 255;
+
+/// How claims become roles. One per process, from the flags.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimPolicy {
+    /// Where the roles are (`--roles-claim`): a claim's name, or a dotted path into nested objects
+    /// (`realm_access.roles`). A name that itself has dots (`https://example.com/roles`) works too.
+    pub roles_claim: String,
+    /// The role that makes an administrator (`--admin-role`).
+    pub admin_role: String,
+    /// Subjects that are administrators whatever their roles (`--admin-sub`).
+    pub admin_subs: Vec<String>,
+    /// What somebody is whose token names none of nogoo9's roles (`--default-role`).
+    pub default_role: Role,
+}
+
+impl Default for ClaimPolicy {
+    fn default() -> Self {
+        Self {
+            roles_claim: "roles".to_owned(),
+            admin_role: "admin".to_owned(),
+            admin_subs: Vec::new(),
+            default_role: Role::User,
+        }
+    }
+}
+
+impl ClaimPolicy {
+    /// The roles that verified claims name: a list of strings, or one string with spaces between
+    /// them. Own roles come first, so that none of these is lost to [`MAX_ROLES`].
+    #[must_use]
+    pub fn roles(&self, claims: &Map<String, Value>) -> Vec<String> {
+        let named: Vec<&str> = match lookup(claims, &self.roles_claim) {
+            Some(Value::String(text)) => text.split_ascii_whitespace().collect(),
+            Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).collect(),
+            _ => Vec::new(),
+        };
+        let mut kept: Vec<String> = Vec::new();
+        let (own, other): (Vec<&str>, Vec<&str>) =
+            named.into_iter().partition(|role| self.own(role).is_some());
+        for role in own.into_iter().chain(other) {
+            let usable = !role.is_empty() && role.len() <= MAX_ROLE_LEN;
+            if usable && kept.len() < MAX_ROLES && !kept.iter().any(|one| one == role) {
+                kept.push(role.to_owned());
+            }
+        }
+        kept
+    }
+
+    /// The caller whom a subject and the roles of [`Self::roles`] amount to.
+    #[must_use]
+    pub fn caller(&self, sub: &str, roles: Vec<String>) -> Caller {
+        let named = roles.iter().filter_map(|role| self.own(role)).max();
+        let role = if self.admin_subs.iter().any(|admin| admin == sub) {
+            Role::Admin
+        } else {
+            named.unwrap_or(self.default_role)
+        };
+        Caller {
+            sub: sub.to_owned(),
+            roles,
+            role,
+            scopes: None,
+        }
+    }
+
+    fn own(&self, role: &str) -> Option<Role> {
+        // Where the administrators' role has another name, a token's `admin` means nothing here.
+        if role == self.admin_role {
+            return Some(Role::Admin);
+        }
+        match role {
+            "user" => Some(Role::User),
+            "viewer" => Some(Role::Viewer),
+            _ => None,
+        }
+    }
+}
+
+/// The value at a dotted path. The longest name wins at each level, so a claim whose name has dots
+/// is found before a path that happens to read the same.
+fn lookup<'a>(claims: &'a Map<String, Value>, path: &str) -> Option<&'a Value> {
+    if let Some(value) = claims.get(path) {
+        return Some(value);
+    }
+    path.rmatch_indices('.').find_map(|(dot, _)| {
+        let (name, rest) = (path.get(..dot)?, path.get(dot + 1..)?);
+        lookup(claims.get(name)?.as_object()?, rest)
+    })
+}
+
+/// Whether a subject can be anybody's: not empty, not longer than OpenID Connect allows, without
+/// control characters.
+pub(crate) fn valid_sub(sub: &str) -> bool {
+    !sub.is_empty() && sub.len() <= MAX_SUB_LEN && !sub.chars().any(char::is_control)
+}
+
+#[cfg(test)]
+mod tests;

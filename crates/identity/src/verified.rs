@@ -1,0 +1,15 @@
+//! What a verified token says.
+
+use nogoo9_model::UnixSeconds;
+use nogoo9_model::access::Caller;
+
+/// The outcome of verifying a token, shared by all requests that carry it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verified {
+    /// Who is calling.
+    pub caller: Caller,
+    /// When the token ends. Sockets and streams opened by it end then at the latest.
+    pub expires: UnixSeconds,
+    /// The browser session, for session tokens.
+    pub sid: Option<String>,
+}
