@@ -110,7 +110,10 @@ impl Visibility {
                 _ => None,
             }
         };
-        text.split(',').map(grant).collect::<Option<Vec<_>>>().map_or(Self::Private, Self::Only)
+        text.split(',')
+            .map(grant)
+            .collect::<Option<Vec<_>>>()
+            .map_or(Self::Private, Self::Only)
     }
 
     fn admits(&self, caller: &Caller) -> bool {
@@ -182,16 +185,26 @@ pub fn may(caller: &Caller, action: Action, target: Target<'_>) -> Result<(), De
     if let Some(scopes) = &caller.scopes
         && !scopes.contains(action.scope())
     {
-        return Err(Denied::Scope { needed: action.scope() });
+        return Err(Denied::Scope {
+            needed: action.scope(),
+        });
     }
     match (action, target) {
         (Action::UpgradeAll, _) if caller.is_admin() => Ok(()),
         (Action::UpgradeAll, _) => Err(Denied::UpgradeAll),
         (Action::Open, Target::Workspace { owner, visibility }) => {
-            if caller.is(owner) || visibility.admits(caller) { Ok(()) } else { Err(Denied::AccessDenied) }
+            if caller.is(owner) || visibility.admits(caller) {
+                Ok(())
+            } else {
+                Err(Denied::AccessDenied)
+            }
         }
         (Action::Read, Target::Workspace { owner, .. }) => {
-            if caller.is(owner) || caller.is_admin() { Ok(()) } else { Err(Denied::AccessDenied) }
+            if caller.is(owner) || caller.is_admin() {
+                Ok(())
+            } else {
+                Err(Denied::AccessDenied)
+            }
         }
         (Action::Spawn | Action::Manage | Action::Upgrade, Target::Workspace { owner, .. }) => {
             match caller.role {

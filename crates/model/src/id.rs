@@ -50,7 +50,11 @@ fn check(value: &str, max: usize, what: &'static str) -> Result<(), InvalidName>
     {
         return Ok(());
     }
-    Err(InvalidName { what, value: value.chars().take(80).collect(), max })
+    Err(InvalidName {
+        what,
+        value: value.chars().take(80).collect(),
+        max,
+    })
 }
 
 #[cfg(test)]

@@ -35,7 +35,9 @@ pub fn is_value(value: &str) -> bool {
     bytes.len() <= MAX
         && first.is_ascii_alphanumeric()
         && last.is_ascii_alphanumeric()
-        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+        && bytes
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
 }
 
 /// The first `len` characters (52 at most) of the lower-case base32 of `data`'s SHA-256.

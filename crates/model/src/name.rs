@@ -11,14 +11,30 @@ const SUFFIX: usize = 5;
 /// Name of the pod that operation `operation` makes for generation `generation`:
 /// `ws-{owner}-{id}-up-{5 characters}`, lower case, DNS-1123, under 63 characters.
 #[must_use]
-pub fn upgrade_pod(owner: &str, id: &str, namespace: &str, operation: &str, generation: u32) -> String {
-    pod(owner, id, "-up-", &[operation, namespace, id, &generation.to_string()])
+pub fn upgrade_pod(
+    owner: &str,
+    id: &str,
+    namespace: &str,
+    operation: &str,
+    generation: u32,
+) -> String {
+    pod(
+        owner,
+        id,
+        "-up-",
+        &[operation, namespace, id, &generation.to_string()],
+    )
 }
 
 /// Name of the pod of a workspace that was spawned, started or re-created at `generation`.
 #[must_use]
 pub fn spawned_pod(owner: &str, id: &str, namespace: &str, since: i64, generation: u32) -> String {
-    pod(owner, id, "-", &[&since.to_string(), namespace, id, &generation.to_string()])
+    pod(
+        owner,
+        id,
+        "-",
+        &[&since.to_string(), namespace, id, &generation.to_string()],
+    )
 }
 
 /// Name of the Secret that holds a workspace's record.
@@ -62,11 +78,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn is_dns_1123(name: &str) -> bool {
-        let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+        let edge =
+            |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
         name.len() < 63
             && edge(name.chars().next())
             && edge(name.chars().last())
-            && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+            && name
+                .chars()
+                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
     }
 
     #[test]

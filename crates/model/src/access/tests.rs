@@ -6,7 +6,12 @@ fn caller(sub: &str, role: Role) -> Caller {
         Role::User => "user",
         Role::Admin => "admin",
     };
-    Caller { sub: sub.into(), roles: vec![name.into()], role, scopes: None }
+    Caller {
+        sub: sub.into(),
+        roles: vec![name.into()],
+        role,
+        scopes: None,
+    }
 }
 
 /// Every row and column of the design's table, own and another's.
@@ -19,17 +24,62 @@ fn table() {
     let needs_user = || Err(Denied::Role { needed: "user" });
     let rows: Vec<(Action, [[Result<(), Denied>; 2]; 3])> = vec![
         //          viewer: own, other            user: own, other          admin: own, other
-        (Read, [[ok.clone(), denied()], [ok.clone(), denied()], [ok.clone(), ok.clone()]]),
-        (Spawn, [[needs_user(), denied()], [ok.clone(), denied()], [ok.clone(), ok.clone()]]),
-        (Manage, [[needs_user(), denied()], [ok.clone(), denied()], [ok.clone(), ok.clone()]]),
-        (Upgrade, [[needs_user(), denied()], [ok.clone(), denied()], [ok.clone(), ok.clone()]]),
-        (Open, [[ok.clone(), denied()], [ok.clone(), denied()], [ok.clone(), denied()]]),
+        (
+            Read,
+            [
+                [ok.clone(), denied()],
+                [ok.clone(), denied()],
+                [ok.clone(), ok.clone()],
+            ],
+        ),
+        (
+            Spawn,
+            [
+                [needs_user(), denied()],
+                [ok.clone(), denied()],
+                [ok.clone(), ok.clone()],
+            ],
+        ),
+        (
+            Manage,
+            [
+                [needs_user(), denied()],
+                [ok.clone(), denied()],
+                [ok.clone(), ok.clone()],
+            ],
+        ),
+        (
+            Upgrade,
+            [
+                [needs_user(), denied()],
+                [ok.clone(), denied()],
+                [ok.clone(), ok.clone()],
+            ],
+        ),
+        (
+            Open,
+            [
+                [ok.clone(), denied()],
+                [ok.clone(), denied()],
+                [ok.clone(), denied()],
+            ],
+        ),
     ];
     for (action, by_role) in rows {
-        for (role, by_owner) in [Role::Viewer, Role::User, Role::Admin].into_iter().zip(by_role) {
+        for (role, by_owner) in [Role::Viewer, Role::User, Role::Admin]
+            .into_iter()
+            .zip(by_role)
+        {
             for (owner, expected) in ["me", "other"].into_iter().zip(by_owner) {
-                let target = Target::Workspace { owner, visibility: &private };
-                assert_eq!(may(&caller("me", role), action, target), expected, "{action:?} {role:?} {owner}");
+                let target = Target::Workspace {
+                    owner,
+                    visibility: &private,
+                };
+                assert_eq!(
+                    may(&caller("me", role), action, target),
+                    expected,
+                    "{action:?} {role:?} {owner}"
+                );
             }
         }
     }
@@ -37,9 +87,24 @@ fn table() {
 
 #[test]
 fn upgrade_all_is_for_admins_with_the_agreed_text() {
-    let refused = may(&caller("a", Role::User), Action::UpgradeAll, Target::Nothing).unwrap_err();
-    assert_eq!(refused.to_string(), "Forbidden: Only admin users can upgrade all workspaces");
-    assert_eq!(may(&caller("a", Role::Admin), Action::UpgradeAll, Target::Nothing), Ok(()));
+    let refused = may(
+        &caller("a", Role::User),
+        Action::UpgradeAll,
+        Target::Nothing,
+    )
+    .unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "Forbidden: Only admin users can upgrade all workspaces"
+    );
+    assert_eq!(
+        may(
+            &caller("a", Role::Admin),
+            Action::UpgradeAll,
+            Target::Nothing
+        ),
+        Ok(())
+    );
 }
 
 #[test]
@@ -59,10 +124,16 @@ fn visibility_opens_pages_and_nothing_else() {
         (Some("user:"), false),
     ] {
         let visibility = Visibility::parse(text);
-        let target = Target::Workspace { owner: "alice", visibility: &visibility };
+        let target = Target::Workspace {
+            owner: "alice",
+            visibility: &visibility,
+        };
         assert_eq!(may(&bob, Action::Open, target).is_ok(), opens, "{text:?}");
         assert_eq!(may(&bob, Action::Read, target), Err(Denied::AccessDenied));
-        assert_eq!(may(&bob, Action::Upgrade, target), Err(Denied::AccessDenied));
+        assert_eq!(
+            may(&bob, Action::Upgrade, target),
+            Err(Denied::AccessDenied)
+        );
     }
 }
 
@@ -70,12 +141,22 @@ fn visibility_opens_pages_and_nothing_else() {
 fn enforced_scopes_deny_what_is_absent() {
     let mut alice = caller("alice", Role::Admin);
     alice.scopes = Some(["nogoo9:read".to_owned()].into());
-    let target = Target::Workspace { owner: "alice", visibility: &Visibility::Private };
+    let target = Target::Workspace {
+        owner: "alice",
+        visibility: &Visibility::Private,
+    };
     assert_eq!(may(&alice, Action::Read, target), Ok(()));
-    assert_eq!(may(&alice, Action::Upgrade, target), Err(Denied::Scope { needed: "nogoo9:write" }));
+    assert_eq!(
+        may(&alice, Action::Upgrade, target),
+        Err(Denied::Scope {
+            needed: "nogoo9:write"
+        })
+    );
     assert_eq!(
         may(&alice, Action::UpgradeAll, Target::Nothing),
-        Err(Denied::Scope { needed: "nogoo9:admin" })
+        Err(Denied::Scope {
+            needed: "nogoo9:admin"
+        })
     );
 }
 
@@ -83,18 +164,48 @@ fn enforced_scopes_deny_what_is_absent() {
 fn templates_by_role() {
     let allowed = vec!["data".to_owned()];
     let mut bob = caller("bob", Role::User);
-    let restricted = Target::Template { allowed_roles: &allowed };
-    assert_eq!(may(&bob, Action::ReadTemplate, Target::Template { allowed_roles: &[] }), Ok(()));
-    assert_eq!(may(&bob, Action::ReadTemplate, restricted), Err(Denied::AccessDenied));
+    let restricted = Target::Template {
+        allowed_roles: &allowed,
+    };
+    assert_eq!(
+        may(
+            &bob,
+            Action::ReadTemplate,
+            Target::Template { allowed_roles: &[] }
+        ),
+        Ok(())
+    );
+    assert_eq!(
+        may(&bob, Action::ReadTemplate, restricted),
+        Err(Denied::AccessDenied)
+    );
     bob.roles.push("data".into());
     assert_eq!(may(&bob, Action::ReadTemplate, restricted), Ok(()));
-    assert_eq!(may(&caller("root", Role::Admin), Action::ReadTemplate, restricted), Ok(()));
+    assert_eq!(
+        may(
+            &caller("root", Role::Admin),
+            Action::ReadTemplate,
+            restricted
+        ),
+        Ok(())
+    );
 }
 
 #[test]
 fn a_mismatched_target_is_denied() {
     let admin = caller("root", Role::Admin);
-    for action in [Action::Read, Action::Spawn, Action::Manage, Action::Upgrade, Action::Open, Action::ReadTemplate] {
-        assert_eq!(may(&admin, action, Target::Nothing), Err(Denied::AccessDenied), "{action:?}");
+    for action in [
+        Action::Read,
+        Action::Spawn,
+        Action::Manage,
+        Action::Upgrade,
+        Action::Open,
+        Action::ReadTemplate,
+    ] {
+        assert_eq!(
+            may(&admin, action, Target::Nothing),
+            Err(Denied::AccessDenied),
+            "{action:?}"
+        );
     }
 }

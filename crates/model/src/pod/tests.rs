@@ -1,0 +1,100 @@
+use super::*;
+use serde_json::{Value, json};
+
+fn base() -> Value {
+    json!({
+        "metadata": {
+            "name": "ws-alice-dev", "namespace": "ns", "uid": "u1", "resourceVersion": "7",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {
+                "nogoo9/type": "workspace", "nogoo9/managed-by": "nogoo9-spawner",
+                "nogoo9/workspace-id": "dev", "nogoo9/user-sub": "alice", "nogoo9/generation": "3"
+            },
+            "annotations": {"nogoo9/user-sub": "auth0|alice"}
+        },
+        "status": {
+            "phase": "Running", "podIP": "127.64.0.9",
+            "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:09Z"}]
+        }
+    })
+}
+
+fn view(change: impl FnOnce(&mut Value)) -> Result<PodView, NotAWorkspace> {
+    let mut pod = base();
+    change(&mut pod);
+    PodView::from_pod(&serde_json::from_value(pod).unwrap())
+}
+
+#[test]
+fn reads_what_a_pod_says() {
+    let pod = view(|_| {}).unwrap();
+    assert_eq!(
+        (pod.uid.as_str(), pod.workspace.as_str(), pod.owner.as_str()),
+        ("u1", "dev", "auth0|alice")
+    );
+    assert_eq!(
+        (pod.generation, pod.serving.port, pod.state),
+        (3, 3000, UpgradeState::Committed)
+    );
+    assert_eq!(
+        pod.ready,
+        Ready {
+            is: true,
+            since: pod.created + 9
+        }
+    );
+    assert_eq!(pod.since, pod.created);
+    assert_eq!(pod.ip, Some("127.64.0.9".parse().unwrap()));
+    assert!(
+        pod.is_live() && !pod.gated && pod.serving.strip_prefix && pod.serving.identity_headers
+    );
+}
+
+#[test]
+fn the_label_names_the_owner_only_where_the_annotation_is_absent() {
+    let pod = view(|p| {
+        p["metadata"]["annotations"]
+            .as_object_mut()
+            .unwrap()
+            .remove("nogoo9/user-sub");
+    });
+    assert_eq!(pod.unwrap().owner, "alice");
+}
+
+#[test]
+fn others_pods_are_not_ours() {
+    for (key, value, expected) in [
+        ("nogoo9/type", json!("other"), NotAWorkspace::Type),
+        ("nogoo9/managed-by", json!("helm"), NotAWorkspace::Unmanaged),
+        ("nogoo9/workspace-id", json!(""), NotAWorkspace::NoId),
+    ] {
+        assert_eq!(
+            view(|p| p["metadata"]["labels"][key] = value).unwrap_err(),
+            expected,
+            "{key}"
+        );
+    }
+    let ownerless = view(|p| {
+        p["metadata"]["labels"]
+            .as_object_mut()
+            .unwrap()
+            .remove("nogoo9/user-sub");
+        p["metadata"].as_object_mut().unwrap().remove("annotations");
+    });
+    assert_eq!(ownerless.unwrap_err(), NotAWorkspace::NoOwner);
+}
+
+#[test]
+fn odd_values_fall_back() {
+    let pod = view(|p| {
+        p["metadata"]["labels"]["nogoo9/generation"] = json!("many");
+        p["metadata"]["annotations"]["nogoo9/workspace-port"] = json!("0");
+        p["metadata"]["annotations"]["nogoo9/workspace-since"] = json!("2025-01-01T00:00:00Z");
+        p["spec"] = json!({"containers": [], "schedulingGates": [{"name": "nogoo9/upgrade"}]});
+        p["status"] = json!({"phase": "Failed", "podIP": "nonsense"});
+    })
+    .unwrap();
+    assert_eq!((pod.generation, pod.generation_unreadable), (0, true));
+    assert_eq!((pod.serving.port, pod.ip, pod.gated), (3000, None, true));
+    assert!(pod.since < pod.created && !pod.is_live() && !pod.ready.is);
+}

@@ -1,0 +1,115 @@
+//! What happens next to a workspace: `plan(observed, now)` is one conditional write, a wait with a
+//! typed reason, or nothing.
+//!
+//! The executor makes that one write and observes again, so nothing hangs on its memory: killed
+//! anywhere, run twice at once or robbed of replies, it converges. Every write is conditional or
+//! idempotent: records by resource version, pods created under names that are functions of durable
+//! facts, patched by resource version, deleted by uid.
+
+mod act;
+mod drain;
+mod side_by_side;
+mod steady;
+mod wait;
+
+pub use act::{DeleteReason, Write};
+pub use drain::ProxyReport;
+pub use wait::Wait;
+
+use crate::UnixSeconds;
+use crate::mode::Mode;
+use crate::operation::Operation;
+use crate::pod::PodView;
+use crate::record::{Desired, Phase, Record};
+
+/// Everything that a decision may rest on, read live.
+#[derive(Debug, Clone, Copy)]
+pub struct Observed<'a> {
+    /// The workspace's record.
+    pub record: &'a Record,
+    /// All pods with the workspace's id, whoever they belong to.
+    pub pods: &'a [PodView],
+    /// What every known proxy says of the workspace; needed where [`needs_proxies`] says so.
+    pub proxies: &'a [ProxyReport],
+    /// The stored operation of the record's upgrade, if there is one.
+    pub operation: Option<&'a Operation>,
+    /// The name of the last create that was answered by "already exists", where the pod of that
+    /// name is not the one that was meant.
+    pub name_taken: Option<&'a str>,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Plan {
+    /// Make this write, then observe again.
+    Write(Box<Write>),
+    /// Nothing can be done yet.
+    Wait {
+        /// Why, for people.
+        reason: Wait,
+        /// When to look again if nothing happens before.
+        until: Option<UnixSeconds>,
+    },
+    /// The workspace is as it should be.
+    Done,
+}
+
+impl Plan {
+    fn write(write: Write) -> Self {
+        Self::Write(Box::new(write))
+    }
+
+    fn wait(reason: Wait) -> Self {
+        Self::Wait {
+            reason,
+            until: None,
+        }
+    }
+
+    fn wait_until(reason: Wait, until: UnixSeconds) -> Self {
+        Self::Wait {
+            reason,
+            until: Some(until),
+        }
+    }
+}
+
+/// Whether the next decision about this workspace needs the proxies' reports.
+#[must_use]
+pub fn needs_proxies(record: &Record, pods: &[PodView]) -> bool {
+    let draining = record
+        .upgrade
+        .as_ref()
+        .is_some_and(|upgrade| upgrade.phase != Phase::Starting);
+    draining
+        || (record.upgrade.is_none()
+            && pods.iter().filter(|pod| record.holds(pod)).nth(1).is_some())
+}
+
+/// Decides what happens next.
+#[must_use]
+pub fn plan(observed: &Observed<'_>, now: UnixSeconds) -> Plan {
+    let record = observed.record;
+    let mine: Vec<&PodView> = observed
+        .pods
+        .iter()
+        .filter(|pod| record.holds(pod))
+        .collect();
+    match (record.desired, &record.upgrade) {
+        (Desired::Stopped | Desired::Deleted, Some(upgrade)) => {
+            act::end_early(observed, upgrade, now)
+        }
+        (Desired::Stopped | Desired::Deleted, None) => steady::wind_down(record, &mine),
+        (Desired::Running, None) => steady::keep(observed, &mine, now),
+        (Desired::Running, Some(upgrade)) => match upgrade.mode {
+            Mode::SideBySide => side_by_side::plan(observed, upgrade, &mine, now),
+            // A record that a later version began: not this one's to go on with.
+            Mode::Recreate => Plan::wait(Wait::UnsupportedMode),
+        },
+    }
+}
+
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,211 @@
+//! The writes that a plan may ask for, and the ones that several plans share.
+
+use super::{Observed, Plan};
+use crate::container::Trouble;
+use crate::operation::{Kind, Operation, Phase as Shown, State, TargetResult};
+use crate::pod::PodView;
+use crate::record::{Desired, Finished, Phase, Previous, Record, Upgrade, set};
+use crate::{UnixSeconds, keys};
+use serde_json::{Value, json};
+
+/// One conditional write.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Write {
+    /// Create this pod; "already exists" is success if the pod is the one that was meant.
+    CreatePod {
+        /// The whole object.
+        object: Value,
+    },
+    /// Set labels and annotations, if uid and resource version still match.
+    PatchPod {
+        /// Name.
+        name: String,
+        /// Precondition.
+        uid: String,
+        /// Precondition.
+        resource_version: String,
+        /// Labels to set.
+        labels: Vec<(&'static str, String)>,
+        /// Annotations to set.
+        annotations: Vec<(&'static str, String)>,
+    },
+    /// Delete gracefully, if the uid still matches.
+    DeletePod {
+        /// Name.
+        name: String,
+        /// Precondition.
+        uid: String,
+        /// Why, for logs and Events.
+        why: DeleteReason,
+    },
+    /// Replace the record, if it is still the one that was observed.
+    PutRecord(Box<Record>),
+    /// Delete the record, if it is still the one that was observed.
+    DeleteRecord,
+    /// Create or replace the operation, if it is still the one that was observed.
+    PutOperation(Operation),
+}
+
+/// Why a pod is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeleteReason {
+    /// A successor has taken over and nothing is open on it.
+    Superseded,
+    /// It was a successor that was given up.
+    Aborted,
+    /// It had ended by itself and was replaced.
+    Ended,
+    /// Its workspace is stopped.
+    Stopped,
+    /// Its workspace is deleted.
+    Deleted,
+}
+
+impl DeleteReason {
+    /// For logs and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Superseded => "superseded",
+            Self::Aborted => "aborted",
+            Self::Ended => "ended",
+            Self::Stopped => "stopped",
+            Self::Deleted => "deleted",
+        }
+    }
+}
+
+pub(super) fn delete(pod: &PodView, why: DeleteReason) -> Plan {
+    Plan::write(Write::DeletePod {
+        name: pod.name.clone(),
+        uid: pod.uid.clone(),
+        why,
+    })
+}
+
+pub(super) fn put(record: Record) -> Plan {
+    Plan::write(Write::PutRecord(Box::new(record)))
+}
+
+/// The record with its upgrade changed.
+pub(super) fn put_upgrade(record: &Record, change: impl FnOnce(&mut Upgrade)) -> Plan {
+    let mut next = record.clone();
+    if let Some(upgrade) = &mut next.upgrade {
+        change(upgrade);
+    }
+    put(next)
+}
+
+pub(super) fn abort(record: &Record, now: UnixSeconds, why: Trouble) -> Plan {
+    put_upgrade(record, |upgrade| {
+        upgrade.phase = Phase::Aborting { at: now, why }
+    })
+}
+
+/// The operation as it should be stored while the upgrade is under way.
+#[must_use]
+pub(crate) fn running_operation(record: &Record, upgrade: &Upgrade) -> Operation {
+    let (phase, error) = match &upgrade.phase {
+        Phase::Starting => (Shown::Starting, None),
+        Phase::Committed { .. } => (Shown::Draining, None),
+        Phase::Aborting { why, .. } => (Shown::Aborting, Some(why.clone())),
+    };
+    Operation {
+        id: upgrade.operation.clone(),
+        kind: Kind::Upgrade,
+        actor: upgrade.actor.clone(),
+        state: State::Running,
+        started_at: upgrade.started_at,
+        finished_at: None,
+        targets: vec![TargetResult {
+            workspace: record.id.clone(),
+            owner: record.owner.clone(),
+            pod_name: upgrade.successor.name.clone(),
+            previous_pod_name: upgrade.source.name.clone(),
+            from_version: record.template.version.clone(),
+            to_version: upgrade.template.version.clone(),
+            mode: upgrade.mode,
+            state: State::Running,
+            phase,
+            error,
+        }],
+    }
+}
+
+/// The write that brings the stored operation up to date with the record, if one is due.
+pub(super) fn show(observed: &Observed<'_>, upgrade: &Upgrade) -> Option<Plan> {
+    let shown = running_operation(observed.record, upgrade);
+    let stored = observed.operation;
+    // A terminal operation was written by the step that ends the upgrade; it is never taken back.
+    let due = stored.is_none_or(|stored| !stored.state.is_terminal() && *stored != shown);
+    due.then(|| Plan::write(Write::PutOperation(shown)))
+}
+
+/// Ends the upgrade: first the operation says so, then the record lets go of it. A crash in between
+/// leaves an operation that has ended and an upgrade that is about to.
+pub(super) fn finish(
+    observed: &Observed<'_>,
+    upgrade: &Upgrade,
+    outcome: State,
+    error: Option<Trouble>,
+    now: UnixSeconds,
+) -> Plan {
+    if observed
+        .operation
+        .is_none_or(|stored| !stored.state.is_terminal())
+    {
+        let mut ended = running_operation(observed.record, upgrade);
+        ended.state = outcome;
+        ended.finished_at = Some(now);
+        for target in &mut ended.targets {
+            target.state = outcome;
+            target.phase = Shown::Done;
+            target.error.clone_from(&error);
+        }
+        return Plan::write(Write::PutOperation(ended));
+    }
+    let mut next = observed.record.clone();
+    next.upgrade = None;
+    next.last = Some(Finished {
+        operation: upgrade.operation.clone(),
+        finished_at: now,
+        state: outcome,
+    });
+    if outcome == State::Succeeded {
+        next.previous = Some(Previous {
+            template: next.template,
+            manifest: next.manifest,
+        });
+        next.template = upgrade.template.clone();
+        next.manifest = upgrade.manifest.clone();
+        next.pod = upgrade.successor.clone();
+    } else if let Some(error) = error {
+        // A pod made from this manifest later on still tells what went wrong.
+        set(
+            &mut next.manifest,
+            &["metadata", "annotations", keys::LAST_UPGRADE_ERROR],
+            json!(error.to_string()),
+        );
+    }
+    put(next)
+}
+
+/// The workspace was stopped or deleted in the middle of its upgrade: what has been committed is
+/// kept, anything else is dropped; the pods go with the rest.
+pub(super) fn end_early(observed: &Observed<'_>, upgrade: &Upgrade, now: UnixSeconds) -> Plan {
+    match upgrade.phase {
+        Phase::Committed { .. } => finish(observed, upgrade, State::Succeeded, None, now),
+        Phase::Starting | Phase::Aborting { .. } => {
+            let what = if observed.record.desired == Desired::Deleted {
+                "deleted"
+            } else {
+                "stopped"
+            };
+            let why = Trouble::new(
+                "Cancelled",
+                format!("the workspace was {what} in the middle of the upgrade"),
+            );
+            finish(observed, upgrade, State::Cancelled, Some(why), now)
+        }
+    }
+}

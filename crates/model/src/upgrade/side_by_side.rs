@@ -1,0 +1,295 @@
+//! Side by side: the successor starts next to the old pod, proves itself, takes over, and the old
+//! pod goes when nobody uses it any more. Revocable until then.
+
+use super::act::{abort, delete, finish, put_upgrade, show};
+use super::{DeleteReason, Observed, Plan, Wait, Write, drain};
+use crate::container::Trouble;
+use crate::operation::State;
+use crate::pod::{PodView, UpgradeState};
+use crate::record::{Phase, Record, Upgrade, pod_object};
+use crate::{UnixSeconds, keys, name, select};
+
+/// A successor that stops being Ready so often before commit is given up.
+const READY_LOSSES: u32 = 3;
+/// A successor that is not Ready for so long after commit is given up, in seconds.
+const UNREADY_AFTER_COMMIT: i64 = 30;
+
+pub(super) fn plan(
+    observed: &Observed<'_>,
+    upgrade: &Upgrade,
+    mine: &[&PodView],
+    now: UnixSeconds,
+) -> Plan {
+    let pods = Pods {
+        source: mine
+            .iter()
+            .copied()
+            .find(|pod| Some(&pod.uid) == upgrade.source.uid.as_ref()),
+        successor: mine.iter().copied().find(|pod| is_successor(pod, upgrade)),
+    };
+    if let Some(plan) = show(observed, upgrade) {
+        return plan;
+    }
+    match &upgrade.phase {
+        Phase::Starting => starting(observed, upgrade, pods, now),
+        Phase::Committed { at } => committed(observed, upgrade, pods, mine, *at, now),
+        Phase::Aborting { at, why } => aborting(observed, upgrade, pods, *at, why, now),
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Pods<'a> {
+    source: Option<&'a PodView>,
+    successor: Option<&'a PodView>,
+}
+
+/// A pod is the successor only if name and operation match: a name alone proves nothing.
+fn is_successor(pod: &PodView, upgrade: &Upgrade) -> bool {
+    pod.name == upgrade.successor.name
+        && pod
+            .upgrade_of
+            .as_ref()
+            .is_some_and(|of| of.operation == upgrade.operation)
+}
+
+fn starting(observed: &Observed<'_>, upgrade: &Upgrade, pods: Pods<'_>, now: UnixSeconds) -> Plan {
+    let record = observed.record;
+    let late = now >= upgrade.deadline;
+    let limit = upgrade.deadline - upgrade.started_at;
+    let too_late = |trouble: Option<Trouble>| {
+        let why = trouble.unwrap_or_else(|| {
+            Trouble::new(
+                "DeadlineExceeded",
+                format!("the new pod was not ready within {limit} s"),
+            )
+        });
+        abort(record, now, why)
+    };
+    let Some(pod) = pods.successor else {
+        if late {
+            return too_late(None);
+        }
+        if observed.name_taken == Some(upgrade.successor.name.as_str()) {
+            return next_name(record);
+        }
+        let object = pod_object(
+            &upgrade.manifest,
+            &record.namespace,
+            &upgrade.successor,
+            Some(upgrade),
+        );
+        return Plan::write(Write::CreatePod { object });
+    };
+    if upgrade.successor.uid.as_ref() != Some(&pod.uid) {
+        let uid = pod.uid.clone();
+        return put_upgrade(record, |upgrade| upgrade.successor.uid = Some(uid));
+    }
+    if !pod.is_live() {
+        let ended = pod.trouble.clone();
+        return abort(
+            record,
+            now,
+            ended.unwrap_or_else(|| Trouble::new("PodEnded", "the new pod ended or was deleted")),
+        );
+    }
+    if select::is_routable(pod) {
+        if !upgrade.ready_seen {
+            return put_upgrade(record, |upgrade| upgrade.ready_seen = true);
+        }
+        let settled = pod
+            .ready
+            .since
+            .saturating_add(i64::from(upgrade.timing.settle));
+        if now >= settled {
+            return put_upgrade(record, |upgrade| {
+                upgrade.phase = Phase::Committed { at: now }
+            });
+        }
+        return Plan::wait_until(
+            Wait::Settling {
+                left: settled - now,
+            },
+            settled,
+        );
+    }
+    if upgrade.ready_seen {
+        if upgrade.ready_losses + 1 >= READY_LOSSES {
+            let why = format!(
+                "the new pod stopped being ready {READY_LOSSES} times before it could take over"
+            );
+            return abort(
+                record,
+                now,
+                pod.trouble
+                    .clone()
+                    .unwrap_or_else(|| Trouble::new("ReadinessLost", why)),
+            );
+        }
+        return put_upgrade(record, |upgrade| {
+            upgrade.ready_seen = false;
+            upgrade.ready_losses += 1;
+        });
+    }
+    if late {
+        return too_late(pod.trouble.clone());
+    }
+    let taken = now.saturating_sub(upgrade.started_at);
+    Plan::wait_until(
+        Wait::Starting {
+            trouble: pod.trouble.clone(),
+            taken,
+            limit: Some(limit),
+        },
+        upgrade.deadline,
+    )
+}
+
+/// Somebody else's pod has the successor's name: the next generation has another.
+fn next_name(record: &Record) -> Plan {
+    let mut next = record.clone();
+    next.generation = next.generation.saturating_add(1);
+    let generation = next.generation;
+    if let Some(upgrade) = &mut next.upgrade {
+        upgrade.successor.generation = generation;
+        upgrade.successor.name = name::upgrade_pod(
+            &record.owner,
+            &record.id,
+            &record.namespace,
+            &upgrade.operation,
+            generation,
+        );
+    }
+    super::act::put(next)
+}
+
+fn committed(
+    observed: &Observed<'_>,
+    upgrade: &Upgrade,
+    pods: Pods<'_>,
+    mine: &[&PodView],
+    at: UnixSeconds,
+    now: UnixSeconds,
+) -> Plan {
+    let record = observed.record;
+    let Some(source) = pods.source else {
+        return finish(observed, upgrade, State::Succeeded, None, now);
+    };
+    if source.deleting {
+        return Plan::wait(Wait::Terminating {
+            pod: source.name.clone(),
+        });
+    }
+    let Some(pod) = pods.successor.filter(|pod| pod.is_live()) else {
+        return if source.is_live() {
+            abort(
+                record,
+                now,
+                Trouble::new("PodLost", "the new pod was lost after it had taken over"),
+            )
+        } else {
+            finish(observed, upgrade, State::Succeeded, None, now)
+        };
+    };
+    if pod.state != UpgradeState::Committed {
+        return patch_state(pod, UpgradeState::Committed);
+    }
+    if !select::is_routable(pod) && source.is_live() {
+        let limit = pod.ready.since.max(at).saturating_add(UNREADY_AFTER_COMMIT);
+        if now < limit {
+            return Plan::wait_until(Wait::Unready { left: limit - now }, limit);
+        }
+        let why = format!(
+            "the new pod was not ready for {UNREADY_AFTER_COMMIT} s after it had taken over"
+        );
+        return abort(
+            record,
+            now,
+            pod.trouble
+                .clone()
+                .unwrap_or_else(|| Trouble::new("ReadinessLost", why)),
+        );
+    }
+    let active = select::active(mine.iter().copied());
+    if source.is_live() && active.is_none_or(|active| active.uid == source.uid) {
+        // Something newer than both would be odd; the old pod is kept until it is routed past.
+        return Plan::wait(Wait::Duplicates { extra: 1 });
+    }
+    drained(observed, upgrade, source, at, now)
+        .unwrap_or_else(|| delete(source, DeleteReason::Superseded))
+}
+
+fn aborting(
+    observed: &Observed<'_>,
+    upgrade: &Upgrade,
+    pods: Pods<'_>,
+    at: UnixSeconds,
+    why: &Trouble,
+    now: UnixSeconds,
+) -> Plan {
+    if let Some(source) = pods.source.filter(|pod| pod.is_live()) {
+        let text = why.to_string();
+        if source.last_upgrade_error.as_ref() != Some(&text) {
+            return patch(source, Vec::new(), vec![(keys::LAST_UPGRADE_ERROR, text)]);
+        }
+        let Some(pod) = pods.successor else {
+            return finish(observed, upgrade, State::Failed, Some(why.clone()), now);
+        };
+        if pod.deleting {
+            return Plan::wait(Wait::Terminating {
+                pod: pod.name.clone(),
+            });
+        }
+        if pod.state != UpgradeState::Aborted {
+            return patch_state(pod, UpgradeState::Aborted);
+        }
+        return drained(observed, upgrade, pod, at, now)
+            .unwrap_or_else(|| delete(pod, DeleteReason::Aborted));
+    }
+    // The original is gone too. The record goes back to it, its next generation is created, and
+    // the failed successor is tidied away when that one serves: never the last pod.
+    finish(observed, upgrade, State::Failed, Some(why.clone()), now)
+}
+
+/// What still keeps the pod; `None`: nothing, or the bound has passed.
+fn drained(
+    observed: &Observed<'_>,
+    upgrade: &Upgrade,
+    pod: &PodView,
+    from: UnixSeconds,
+    now: UnixSeconds,
+) -> Option<Plan> {
+    let use_ = drain::in_use(&pod.uid, observed.proxies);
+    let bound = from.saturating_add(i64::from(upgrade.timing.drain_timeout));
+    (!use_.is_none() && now < bound && pod.is_live()).then(|| {
+        let reason = Wait::Draining {
+            sessions: use_.sessions,
+            routing: use_.routing,
+            silent: use_.silent,
+            left: bound - now,
+        };
+        // The proxies do not call: their facts are asked for again soon.
+        Plan::wait_until(reason, bound.min(now.saturating_add(1)))
+    })
+}
+
+fn patch_state(pod: &PodView, state: UpgradeState) -> Plan {
+    patch(
+        pod,
+        vec![(keys::UPGRADE_STATE, state.as_str().to_owned())],
+        Vec::new(),
+    )
+}
+
+fn patch(
+    pod: &PodView,
+    labels: Vec<(&'static str, String)>,
+    annotations: Vec<(&'static str, String)>,
+) -> Plan {
+    Plan::write(Write::PatchPod {
+        name: pod.name.clone(),
+        uid: pod.uid.clone(),
+        resource_version: pod.resource_version.clone(),
+        labels,
+        annotations,
+    })
+}

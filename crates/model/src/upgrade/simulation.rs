@@ -1,0 +1,385 @@
+//! A cluster in a few lines: applies the planner's writes, lets things go wrong, and holds the
+//! planner to its promises all along.
+
+use super::*;
+use crate::pod::{Phase as PodPhase, Ready, UpgradeOf, UpgradeState};
+use crate::record::tests::{intent, running, spawned};
+use crate::select;
+use crate::select::tests::pod;
+use crate::wire::Sessions;
+use crate::{keys, operation};
+use proptest::prelude::*;
+
+pub(super) struct Cluster {
+    pub record: Option<Record>,
+    pub pods: Vec<PodView>,
+    pub operation: Option<Operation>,
+    pub now: i64,
+    pub writes: Vec<Write>,
+    /// Sessions open on each pod, by uid.
+    pub sessions: std::collections::BTreeMap<String, u32>,
+    name_taken: Option<String>,
+    uids: u32,
+}
+
+impl Cluster {
+    pub(super) fn new(record: Record, pods: Vec<PodView>) -> Self {
+        Self {
+            record: Some(record),
+            pods,
+            operation: None,
+            now: 2000,
+            writes: Vec::new(),
+            sessions: Default::default(),
+            name_taken: None,
+            uids: 0,
+        }
+    }
+
+    /// A workspace with its ready pod and an upgrade that has just been asked for.
+    pub(super) fn upgrading() -> Self {
+        Self::new(
+            running().begin_upgrade(intent("v2"), 2000).unwrap(),
+            vec![pod("u1", 1)],
+        )
+    }
+
+    pub(super) fn plan(&self) -> Plan {
+        let Some(record) = &self.record else {
+            return Plan::Done;
+        };
+        let active = select::active(&self.pods).map(|pod| pod.uid.clone());
+        let answer = Some(Sessions {
+            version: 1,
+            active,
+            sessions: self.sessions.clone(),
+        });
+        let proxies = [ProxyReport {
+            proxy: "edge".into(),
+            answer,
+        }];
+        let observed = Observed {
+            record,
+            pods: &self.pods,
+            proxies: &proxies,
+            operation: self.operation.as_ref(),
+            name_taken: self.name_taken.as_deref(),
+        };
+        plan(&observed, self.now)
+    }
+
+    pub(super) fn pod(&mut self, uid: &str) -> &mut PodView {
+        self.pods
+            .iter_mut()
+            .find(|pod| pod.uid == uid)
+            .expect("such a pod")
+    }
+
+    /// One step of the executor.
+    pub(super) fn step(&mut self) -> Plan {
+        let planned = self.plan();
+        if let Plan::Write(write) = &planned {
+            self.apply(write);
+            self.writes.push((**write).clone());
+        }
+        planned
+    }
+
+    fn apply(&mut self, write: &Write) {
+        match write {
+            Write::CreatePod { object } => self.create(object),
+            Write::PatchPod {
+                uid,
+                labels,
+                annotations,
+                ..
+            } => {
+                let pod = self.pod(uid);
+                for (key, value) in labels {
+                    assert_eq!(*key, keys::UPGRADE_STATE);
+                    pod.state = match value.as_str() {
+                        "committed" => UpgradeState::Committed,
+                        "aborted" => UpgradeState::Aborted,
+                        other => panic!("{other}"),
+                    };
+                }
+                for (key, value) in annotations {
+                    assert_eq!(*key, keys::LAST_UPGRADE_ERROR);
+                    pod.last_upgrade_error = Some(value.clone());
+                }
+            }
+            Write::DeletePod { uid, why, .. } => {
+                let others = self
+                    .pods
+                    .iter()
+                    .filter(|pod| pod.uid != *uid && pod.is_live())
+                    .count();
+                match why {
+                    DeleteReason::Superseded | DeleteReason::Aborted => {
+                        let active = select::active(&self.pods).map(|pod| pod.uid.as_str());
+                        assert_ne!(
+                            active,
+                            Some(uid.as_str()),
+                            "deleted a pod that is routed to"
+                        );
+                        assert!(others > 0, "deleted the last pod");
+                    }
+                    DeleteReason::Ended => assert!(!self.pod(uid).is_live()),
+                    DeleteReason::Stopped | DeleteReason::Deleted => {}
+                }
+                self.pod(uid).deleting = true;
+            }
+            Write::PutRecord(record) => {
+                let before = self.record.as_ref().expect("a record");
+                assert_eq!(
+                    (&record.owner, &record.id, record.since),
+                    (&before.owner, &before.id, before.since)
+                );
+                assert!(
+                    record.generation >= before.generation,
+                    "generations only grow"
+                );
+                assert_ne!(**record, *before, "a write that changes nothing");
+                self.record = Some((**record).clone());
+                self.name_taken = None;
+            }
+            Write::DeleteRecord => self.record = None,
+            Write::PutOperation(operation) => {
+                let ended = self
+                    .operation
+                    .as_ref()
+                    .is_some_and(|op| op.state.is_terminal() && op.id == operation.id);
+                assert!(!ended, "an ended operation was changed");
+                self.operation = Some(operation.clone());
+            }
+        }
+    }
+
+    fn create(&mut self, object: &serde_json::Value) {
+        let name = object["metadata"]["name"].as_str().expect("a name");
+        if self.pods.iter().any(|pod| pod.name == name) {
+            self.name_taken = Some(name.to_owned());
+            return;
+        }
+        self.uids += 1;
+        let generation = object["metadata"]["labels"][keys::GENERATION]
+            .as_str()
+            .expect("a generation");
+        let mut new = pod(
+            &format!("n{}", self.uids),
+            generation.parse().expect("a number"),
+        );
+        new.name = name.to_owned();
+        new.created = self.now;
+        new.phase = PodPhase::Pending;
+        new.ready = Ready {
+            is: false,
+            since: self.now,
+        };
+        if let Some(of) = object["metadata"]["annotations"][keys::UPGRADE_OF].as_str() {
+            new.upgrade_of = Some(serde_json::from_str::<UpgradeOf>(of).expect("upgrade-of"));
+            new.state = UpgradeState::Candidate;
+        }
+        self.pods.push(new);
+    }
+
+    pub(super) fn set_ready(&mut self, uid: &str, ready: bool) {
+        let now = self.now;
+        let pod = self.pod(uid);
+        if pod.ready.is != ready {
+            pod.ready = Ready {
+                is: ready,
+                since: now,
+            };
+        }
+        if ready {
+            pod.phase = PodPhase::Running;
+        }
+    }
+
+    /// From here on all goes well: pods become ready and end when told to, sessions close, time
+    /// passes. Returns how many steps it took until there was nothing left to do.
+    pub(super) fn calm(&mut self) -> usize {
+        self.sessions.clear();
+        for steps in 0..200 {
+            self.pods.retain(|pod| !pod.deleting);
+            let now = self.now;
+            for pod in self
+                .pods
+                .iter_mut()
+                .filter(|pod| pod.is_live() && !pod.ready.is)
+            {
+                pod.phase = PodPhase::Running;
+                pod.ready = Ready {
+                    is: true,
+                    since: now,
+                };
+            }
+            match self.step() {
+                Plan::Done => return steps,
+                Plan::Write(_) => {}
+                Plan::Wait { .. } => self.now += 1,
+            }
+        }
+        panic!("did not converge: {:?}\n{:#?}", self.plan(), self.record);
+    }
+}
+
+/// What may happen between two steps.
+#[derive(Debug, Clone)]
+enum Event {
+    Pass(i64),
+    Ready(usize, bool),
+    Fail(usize),
+    Vanish(usize),
+    Terminated,
+    Sessions(usize, u32),
+    NewUpgrade,
+    Stop,
+    Start,
+    Steps(u8),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        4 => (1i64..400).prop_map(Event::Pass),
+        4 => (0usize..3, any::<bool>()).prop_map(|(i, ready)| Event::Ready(i, ready)),
+        1 => (0usize..3).prop_map(Event::Fail),
+        1 => (0usize..3).prop_map(Event::Vanish),
+        2 => Just(Event::Terminated),
+        1 => (0usize..3, 0u32..3).prop_map(|(i, n)| Event::Sessions(i, n)),
+        1 => Just(Event::NewUpgrade),
+        1 => Just(Event::Stop),
+        1 => Just(Event::Start),
+        8 => (1u8..6).prop_map(Event::Steps),
+    ]
+}
+
+fn happen(cluster: &mut Cluster, event: &Event, serial: usize) {
+    let uid = |cluster: &Cluster, i: usize| cluster.pods.get(i).map(|pod| pod.uid.clone());
+    let change = |cluster: &mut Cluster, next: Option<Record>| {
+        if let Some(next) = next {
+            cluster.record = Some(next);
+        }
+    };
+    match event {
+        Event::Pass(seconds) => cluster.now += seconds,
+        Event::Ready(i, ready) => {
+            if let Some(uid) = uid(cluster, *i)
+                && cluster.pod(&uid).is_live()
+            {
+                cluster.set_ready(&uid, *ready);
+            }
+        }
+        Event::Fail(i) => {
+            if let Some(uid) = uid(cluster, *i) {
+                cluster.set_ready(&uid, false);
+                cluster.pod(&uid).phase = PodPhase::Failed;
+            }
+        }
+        Event::Vanish(i) => {
+            if *i < cluster.pods.len() {
+                cluster.pods.remove(*i);
+            }
+        }
+        Event::Terminated => cluster.pods.retain(|pod| !pod.deleting),
+        Event::Sessions(i, n) => {
+            if let Some(uid) = uid(cluster, *i) {
+                cluster.sessions.insert(uid, *n);
+            }
+        }
+        Event::NewUpgrade => {
+            let mut intent = intent(&format!("v{serial}"));
+            intent.operation = format!("op-{serial}");
+            let next = cluster
+                .record
+                .as_ref()
+                .and_then(|r| r.begin_upgrade(intent, cluster.now).ok());
+            if next.is_some() {
+                cluster.operation = None;
+            }
+            change(cluster, next);
+        }
+        Event::Stop => {
+            let next = cluster.record.as_ref().and_then(Record::stop);
+            change(cluster, next);
+        }
+        Event::Start => {
+            let next = cluster.record.as_ref().and_then(Record::start);
+            change(cluster, next);
+        }
+        Event::Steps(n) => {
+            for _ in 0..*n {
+                cluster.step();
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn whatever_happens_it_converges_and_then_rests(events in prop::collection::vec(event(), 0..40)) {
+        let mut cluster = Cluster::upgrading();
+        for (serial, event) in events.iter().enumerate() {
+            happen(&mut cluster, event, serial + 10);
+        }
+        let wanted = cluster.record.as_ref().map(|record| record.desired);
+        cluster.calm();
+        let record = cluster.record.clone().unwrap();
+        prop_assert!(record.upgrade.is_none());
+        prop_assert_eq!(Some(record.desired), wanted);
+        let live = cluster.pods.iter().filter(|pod| pod.is_live()).count();
+        prop_assert_eq!(live, usize::from(record.desired == Desired::Running));
+        prop_assert_eq!(cluster.pods.len(), live, "nothing left over");
+        if let Some(operation) = &cluster.operation {
+            prop_assert!(operation.state.is_terminal());
+        }
+        prop_assert_eq!(cluster.plan(), Plan::Done);
+    }
+
+    #[test]
+    fn every_step_may_be_the_last(cut in 0usize..40) {
+        // A crash between two writes is a planner that starts anew: it has no memory to lose. What
+        // a crash can do is make a write twice, so each is made twice here.
+        let mut cluster = Cluster::upgrading();
+        for step in 0..60 {
+            if let Plan::Write(write) = cluster.plan() && step == cut {
+                if let Write::CreatePod { .. } = *write {
+                    cluster.apply(&write);
+                }
+            }
+            let now = cluster.now;
+            for pod in &mut cluster.pods {
+                if !pod.ready.is { pod.phase = PodPhase::Running; pod.ready = Ready { is: true, since: now }; }
+            }
+            if let Plan::Wait { .. } = cluster.step() { cluster.now += 1; }
+        }
+        cluster.calm();
+        prop_assert_eq!(cluster.operation.unwrap().state, operation::State::Succeeded);
+        prop_assert_eq!(cluster.record.unwrap().template.version, "v2");
+    }
+}
+
+#[test]
+fn a_spawned_workspace_gets_its_pod() {
+    let mut cluster = Cluster::new(spawned(), Vec::new());
+    cluster.calm();
+    assert_eq!(cluster.pods.len(), 1);
+    assert_eq!(cluster.record.unwrap().pod.uid.as_deref(), Some("n1"));
+}
+
+#[test]
+fn a_deleted_one_leaves_nothing() {
+    let mut cluster = Cluster::upgrading();
+    cluster.step();
+    cluster.step();
+    cluster.record = cluster.record.as_ref().and_then(Record::delete);
+    cluster.calm();
+    assert!(cluster.record.is_none() && cluster.pods.is_empty());
+    assert_eq!(
+        cluster.operation.unwrap().state,
+        operation::State::Cancelled
+    );
+}

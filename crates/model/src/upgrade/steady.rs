@@ -1,0 +1,120 @@
+//! Workspaces that are not being upgraded: one pod if it should run, none if it should not.
+
+use super::act::{delete, put};
+use super::{DeleteReason, Observed, Plan, Wait, Write, drain};
+use crate::pod::PodView;
+use crate::record::{Desired, Record, pod_object};
+use crate::{UnixSeconds, select};
+
+/// A pod that ran for so long counts as having run well.
+const WELL: i64 = 600;
+/// Longest pause before a vanished pod is replaced, in seconds.
+const MAX_PAUSE: i64 = 300;
+
+/// The workspace should run.
+pub(super) fn keep(observed: &Observed<'_>, mine: &[&PodView], now: UnixSeconds) -> Plan {
+    let record = observed.record;
+    let Some(uid) = record.pod.uid.as_deref() else {
+        return create(observed, mine);
+    };
+    let Some(pod) = mine.iter().find(|pod| pod.uid == uid && pod.is_live()) else {
+        return replace(record, now);
+    };
+    if let Some(plan) = tidy(observed, pod, mine) {
+        return plan;
+    }
+    if select::is_routable(pod) {
+        return Plan::Done;
+    }
+    let taken = now.saturating_sub(pod.created);
+    Plan::wait(Wait::Starting {
+        trouble: pod.trouble.clone(),
+        taken,
+        limit: None,
+    })
+}
+
+/// The planned pod was never seen: it is adopted if it exists, else created.
+fn create(observed: &Observed<'_>, mine: &[&PodView]) -> Plan {
+    let record = observed.record;
+    let planned = &record.pod;
+    let next = |change: &dyn Fn(&mut Record)| {
+        let mut next = record.clone();
+        change(&mut next);
+        put(next)
+    };
+    match mine.iter().find(|pod| pod.name == planned.name) {
+        Some(pod) if pod.is_live() && pod.generation == planned.generation => {
+            let uid = pod.uid.clone();
+            next(&|record| record.pod.uid = Some(uid.clone()))
+        }
+        Some(_) => next(&Record::plan_next_pod),
+        None if observed.name_taken == Some(planned.name.as_str()) => next(&Record::plan_next_pod),
+        None => {
+            let object = pod_object(&record.manifest, &record.namespace, planned, None);
+            Plan::write(Write::CreatePod { object })
+        }
+    }
+}
+
+/// The workspace's pod vanished or ended: the next generation replaces it, after a pause that
+/// doubles while pods keep vanishing.
+fn replace(record: &Record, now: UnixSeconds) -> Plan {
+    let lately = now.saturating_sub(record.replacements.last_at) < WELL;
+    let count = if lately { record.replacements.count } else { 0 };
+    if count > 0 {
+        let pause = 1_i64
+            .checked_shl(count.min(16))
+            .unwrap_or(MAX_PAUSE)
+            .min(MAX_PAUSE);
+        let due = record.replacements.last_at.saturating_add(pause);
+        if now < due {
+            return Plan::wait_until(Wait::BackOff { left: due - now }, due);
+        }
+    }
+    let mut next = record.clone();
+    next.replacements.count = count.saturating_add(1);
+    next.replacements.last_at = now;
+    next.plan_next_pod();
+    put(next)
+}
+
+/// Pods of the workspace beside its own: those that ended go at once, living ones when traffic is
+/// routed past them and nobody uses them.
+fn tidy(observed: &Observed<'_>, own: &PodView, mine: &[&PodView]) -> Option<Plan> {
+    let others = || {
+        mine.iter()
+            .filter(|pod| pod.uid != own.uid && !pod.deleting)
+    };
+    if let Some(ended) = others().find(|pod| !pod.is_live()) {
+        return Some(delete(ended, DeleteReason::Ended));
+    }
+    let active = select::active(mine.iter().copied());
+    let past = active.is_some_and(|active| active.uid == own.uid);
+    let unused = |pod: &&&PodView| drain::in_use(&pod.uid, observed.proxies).is_none();
+    if past && let Some(pod) = others().find(unused) {
+        return Some(delete(pod, DeleteReason::Superseded));
+    }
+    let extra = others().count();
+    (extra > 0).then(|| Plan::wait(Wait::Duplicates { extra }))
+}
+
+/// The workspace should not run: its pods go, and with a deletion its record.
+pub(super) fn wind_down(record: &Record, mine: &[&PodView]) -> Plan {
+    let deleted = record.desired == Desired::Deleted;
+    let why = if deleted {
+        DeleteReason::Deleted
+    } else {
+        DeleteReason::Stopped
+    };
+    if let Some(pod) = mine.iter().find(|pod| !pod.deleting) {
+        return delete(pod, why);
+    }
+    match mine.first() {
+        Some(pod) => Plan::wait(Wait::Terminating {
+            pod: pod.name.clone(),
+        }),
+        None if deleted => Plan::write(Write::DeleteRecord),
+        None => Plan::Done,
+    }
+}
