@@ -1,0 +1,4 @@
+//! nogoo9-control: the co-process of the edge. MCP tools, JSON API, login, background upgrades; the
+//! only writer.
+
+pub mod template;
