@@ -1,5 +1,11 @@
 //! Echo and shell clients against servers that drop, repeat, swap and cut.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "helpers of tests, too, fail by panicking"
+)]
+
 #[path = "sockets/server.rs"]
 mod server;
 

@@ -61,7 +61,7 @@ impl Dialect for Echo {
                     .map_or_else(|| Heard::Foreign(text.to_string()), Heard::Line),
             ),
             Message::Binary(bytes) => {
-                heard.push(Heard::Foreign(format!("{} binary bytes", bytes.len())))
+                heard.push(Heard::Foreign(format!("{} binary bytes", bytes.len())));
             }
             _ => {}
         }

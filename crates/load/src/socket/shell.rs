@@ -28,7 +28,9 @@ impl ShellClient {
         rows: u16,
         phases: &Phases,
     ) -> Result<OpenSocket, SocketError> {
-        options.open(Shell::new(tag(), columns, rows), phases).await
+        options
+            .open(Shell::new(&tag(), columns, rows), phases)
+            .await
     }
 }
 
@@ -48,7 +50,7 @@ struct Shell {
 }
 
 impl Shell {
-    fn new(tag: String, columns: u16, rows: u16) -> Self {
+    fn new(tag: &str, columns: u16, rows: u16) -> Self {
         let (line_marker, pod_marker) = (format!("L{tag}="), format!("P{tag}="));
         Self {
             columns,
@@ -158,7 +160,7 @@ mod tests {
     use super::*;
 
     fn hear(screen: &[u8], cuts: &[usize]) -> Vec<Heard> {
-        let mut shell = Shell::new("9x1".to_owned(), 80, 24);
+        let mut shell = Shell::new("9x1", 80, 24);
         let mut heard = Vec::new();
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (screen.len() + 1)).collect();
         cuts.extend([0, screen.len()]);
@@ -197,7 +199,7 @@ mod tests {
 
     #[test]
     fn text_frames_are_control_and_a_flood_is_not_kept() {
-        let mut shell = Shell::new("9x1".to_owned(), 80, 24);
+        let mut shell = Shell::new("9x1", 80, 24);
         let mut heard = Vec::new();
         shell.hear(&Message::text("L9x1=3%"), &mut heard);
         shell.hear(

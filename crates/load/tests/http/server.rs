@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
-pub const BODY: &str = "hello, world";
+pub(crate) const BODY: &str = "hello, world";
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -20,14 +20,14 @@ struct Shared {
     pod: Mutex<String>,
 }
 
-pub struct Server {
+pub(crate) struct Server {
     port: u16,
     shared: Arc<Shared>,
     _accept: AbortOnDropHandle<()>,
 }
 
 impl Server {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let shared = Arc::new(Shared {
@@ -42,27 +42,27 @@ impl Server {
         }
     }
 
-    pub fn url(&self, path: &str) -> Url {
+    pub(crate) fn url(&self, path: &str) -> Url {
         Url::parse(&format!("http://localhost:{}{path}", self.port)).unwrap()
     }
 
-    pub fn requests(&self) -> u64 {
+    pub(crate) fn requests(&self) -> u64 {
         self.shared.requests.load(Ordering::SeqCst)
     }
 
-    pub fn connections(&self) -> u64 {
+    pub(crate) fn connections(&self) -> u64 {
         self.shared.connections.load(Ordering::SeqCst)
     }
 
-    pub fn open(&self) -> u64 {
+    pub(crate) fn open(&self) -> u64 {
         self.shared.open.load(Ordering::SeqCst)
     }
 
-    pub fn set_pod(&self, pod: &str) {
+    pub(crate) fn set_pod(&self, pod: &str) {
         *self.shared.pod.lock().unwrap() = pod.to_owned();
     }
 
-    pub async fn wait_open(&self, connections: u64) {
+    pub(crate) async fn wait_open(&self, connections: u64) {
         let deadline = Instant::now() + Duration::from_secs(10);
         while self.open() != connections {
             assert!(

@@ -15,7 +15,7 @@ use url::Url;
 
 /// What goes wrong, counted by the lines of one socket, from 0.
 #[derive(Debug, Clone, Copy)]
-pub enum Fault {
+pub(crate) enum Fault {
     None,
     Drop(u64),
     Repeat(u64),
@@ -43,26 +43,26 @@ struct Seen {
     controls: Mutex<Vec<String>>,
 }
 
-pub struct Server {
+pub(crate) struct Server {
     port: u16,
     seen: Arc<Seen>,
     _accept: AbortOnDropHandle<()>,
 }
 
 impl Server {
-    pub async fn echo(fault: Fault) -> Self {
+    pub(crate) async fn echo(fault: Fault) -> Self {
         Self::start(Role::Echo(fault)).await
     }
 
-    pub async fn shell(program: &'static str, pod: &'static str) -> Self {
+    pub(crate) async fn shell(program: &'static str, pod: &'static str) -> Self {
         Self::start(Role::Shell { program, pod }).await
     }
 
-    pub async fn refusing(answer: &'static str) -> Self {
+    pub(crate) async fn refusing(answer: &'static str) -> Self {
         Self::start(Role::Refuse(answer)).await
     }
 
-    pub async fn silent() -> Self {
+    pub(crate) async fn silent() -> Self {
         Self::start(Role::Silent).await
     }
 
@@ -78,19 +78,19 @@ impl Server {
         }
     }
 
-    pub fn url(&self) -> Url {
+    pub(crate) fn url(&self) -> Url {
         Url::parse(&format!("http://localhost:{}/echo", self.port)).unwrap()
     }
 
-    pub fn closes(&self) -> Vec<Option<(u16, String)>> {
+    pub(crate) fn closes(&self) -> Vec<Option<(u16, String)>> {
         self.seen.closes.lock().unwrap().clone()
     }
 
-    pub fn controls(&self) -> Vec<String> {
+    pub(crate) fn controls(&self) -> Vec<String> {
         self.seen.controls.lock().unwrap().clone()
     }
 
-    pub async fn wait_ended(&self, sockets: usize) {
+    pub(crate) async fn wait_ended(&self, sockets: usize) {
         let deadline = Instant::now() + Duration::from_secs(10);
         while self.closes().len() < sockets {
             assert!(
