@@ -1,0 +1,175 @@
+//! The front door: which of several proofs counts, and what is left for the pod.
+
+use crate::support::{
+    HOST, NOW, Signer, authenticator, claims, claims_but, session, session_signer,
+};
+use http::header::{AUTHORIZATION, COOKIE};
+use http::{HeaderMap, HeaderValue, Method};
+use nogoo9_identity::session::Session;
+use nogoo9_identity::{Authenticated, TokenError, Via};
+use serde_json::json;
+
+fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+    let mut map = HeaderMap::new();
+    for (name, value) in pairs {
+        map.append(*name, HeaderValue::from_str(value).expect("a header value"));
+    }
+    map
+}
+
+fn who(found: Option<Authenticated>) -> Option<(String, Via)> {
+    found.map(|found| (found.caller().sub.clone(), found.via))
+}
+
+#[test]
+fn who_is_calling() {
+    let (provider, signer) = (Signer::ed25519("k"), session_signer());
+    let door = authenticator(&provider, &signer);
+    let bob = format!(
+        "bearer {}",
+        provider.sign(&claims_but(&json!({"sub": "bob"})))
+    );
+    let expired = format!("Bearer {}", provider.sign(&claims_but(&json!({"exp": 0}))));
+    let alice = format!(
+        "__Host-nogoo9={}",
+        signer.sign_session(&session(), HOST, NOW).expect("a token")
+    );
+    let ended = Session {
+        expires: NOW,
+        ..session()
+    };
+    let ended = format!(
+        "__Host-nogoo9={}",
+        signer.sign_session(&ended, HOST, NOW).expect("a token")
+    );
+    let elsewhere = signer
+        .sign_session(&session(), "other.ws.example.org", NOW)
+        .expect("a token");
+    let elsewhere = format!("__Host-nogoo9={elsewhere}");
+    let unprefixed = alice.replace("__Host-", "");
+    let planted = format!("__Host-nogoo9=x; {alice}");
+
+    let by_cookie = Ok(Some(("alice".to_owned(), Via::Cookie)));
+    let by_bearer = Ok(Some(("bob".to_owned(), Via::Bearer)));
+    type Verdict = Result<Option<(String, Via)>, TokenError>;
+    let table: Vec<(&str, Vec<(&'static str, &str)>, Verdict)> = vec![
+        ("nothing", vec![], Ok(None)),
+        ("cookie", vec![("cookie", &alice)], by_cookie.clone()),
+        ("bearer", vec![("authorization", &bob)], by_bearer.clone()),
+        (
+            "both",
+            vec![("cookie", &alice), ("authorization", &bob)],
+            by_bearer,
+        ),
+        ("cookie that ended", vec![("cookie", &ended)], Ok(None)),
+        (
+            "cookie of another host",
+            vec![("cookie", &elsewhere)],
+            Ok(None),
+        ),
+        (
+            "cookie without the prefix",
+            vec![("cookie", &unprefixed)],
+            Ok(None),
+        ),
+        (
+            "junk beside the cookie",
+            vec![("cookie", &planted)],
+            by_cookie.clone(),
+        ),
+        (
+            "cookie, sibling's fetch",
+            vec![("cookie", &alice), ("sec-fetch-site", "same-site")],
+            Ok(None),
+        ),
+        (
+            "expired bearer",
+            vec![("authorization", &expired)],
+            Err(TokenError::Expired),
+        ),
+        (
+            "expired bearer, good cookie",
+            vec![("authorization", &expired), ("cookie", &alice)],
+            Err(TokenError::Expired),
+        ),
+        (
+            "two bearers",
+            vec![("authorization", &bob), ("authorization", &bob)],
+            Err(TokenError::Malformed),
+        ),
+        (
+            "personal token",
+            vec![("authorization", "Bearer ng9_x")],
+            Err(TokenError::Malformed),
+        ),
+        (
+            "the application's own",
+            vec![("authorization", "Basic eDp5"), ("cookie", &alice)],
+            by_cookie,
+        ),
+        (
+            "the application's alone",
+            vec![("authorization", "Bearer opaque")],
+            Ok(None),
+        ),
+    ];
+    for (name, pairs, wanted) in table {
+        let found = door.authenticate(&Method::GET, &headers(&pairs), HOST, NOW);
+        assert_eq!(found.map(who), wanted, "{name}");
+    }
+    let posted = headers(&[("cookie", &alice)]);
+    assert_eq!(
+        door.authenticate(&Method::POST, &posted, HOST, NOW),
+        Ok(None)
+    );
+}
+
+#[test]
+fn a_pod_sees_none_of_ours_and_all_of_its_own() {
+    let (provider, signer) = (Signer::ed25519("k"), session_signer());
+    let door = authenticator(&provider, &signer);
+    let ours = format!("BEARER  {}", provider.sign(&claims_but(&json!({"exp": 0}))));
+    let theirs = format!(
+        "Bearer {}",
+        provider.sign(&claims_but(&json!({"aud": "app"})))
+    );
+    let mut map = headers(&[
+        ("authorization", &ours),
+        ("authorization", &theirs),
+        ("authorization", "Bearer ng9_x"),
+        ("authorization", "token ng9_x"),
+        ("authorization", "ng9_x"),
+        ("authorization", "Basic eDp5"),
+        ("cookie", "a=1; __Host-nogoo9=t"),
+        ("cookie", "nogoo9-nonce=n"),
+        ("cookie", "b=2 ;c=3"),
+        ("x-other", "1"),
+        ("x-other", "2"),
+    ]);
+    door.strip(&mut map);
+    let left = |name: http::HeaderName| {
+        map.get_all(name)
+            .iter()
+            .map(|v| v.to_str().expect("ASCII").to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(left(AUTHORIZATION), [theirs.as_str(), "Basic eDp5"]);
+    assert_eq!(left(COOKIE), ["a=1", "b=2 ;c=3"]);
+    assert_eq!(left(http::HeaderName::from_static("x-other")), ["1", "2"]);
+
+    let mut map = headers(&[("authorization", &ours), ("cookie", "nogoo9=t")]);
+    door.strip(&mut map);
+    assert!(map.is_empty(), "{map:?}");
+}
+
+#[tokio::test]
+async fn waiting_for_keys_changes_nothing_for_tokens_that_verify() {
+    let (provider, signer) = (Signer::ed25519("k"), session_signer());
+    let door = authenticator(&provider, &signer);
+    let bearer = format!("Bearer {}", provider.sign(&claims()));
+    let map = headers(&[("authorization", &bearer)]);
+    let found = door
+        .authenticate_async(&Method::POST, &map, HOST, NOW)
+        .await;
+    assert_eq!(found.map(who), Ok(Some(("alice".to_owned(), Via::Bearer))));
+}

@@ -1,0 +1,153 @@
+//! A provider's keys, and tokens signed with them.
+
+use jsonwebtoken::jwk::Jwk;
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use nogoo9_identity::Authenticator;
+use nogoo9_identity::bearer::{BearerConfig, Bearers};
+use nogoo9_identity::cookie::CookieNames;
+use nogoo9_identity::jwks::Keys;
+use nogoo9_identity::keys::{SigningKey, public_jwks};
+use nogoo9_identity::keyset::KeySet;
+use nogoo9_identity::policy::ClaimPolicy;
+use nogoo9_identity::session::{Session, SessionSigner, Sessions};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+pub(crate) const NOW: i64 = 1_800_000_000;
+pub(crate) const ISSUER: &str = "https://login.example.org/realms/main";
+pub(crate) const AUDIENCE: &str = "https://ws.example.org/mcp";
+pub(crate) const PUBLIC_URL: &str = "https://ws.example.org/";
+pub(crate) const HOST: &str = "dev.ws.example.org";
+
+/// One signing key of a provider.
+pub(crate) struct Signer {
+    key: EncodingKey,
+    pub(crate) algorithm: Algorithm,
+    pub(crate) kid: String,
+}
+
+impl Signer {
+    pub(crate) fn ed25519(kid: &str) -> Self {
+        let der = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519)
+            .expect("a key")
+            .serialize_der();
+        Self {
+            key: EncodingKey::from_ed_der(&der),
+            algorithm: Algorithm::EdDSA,
+            kid: kid.to_owned(),
+        }
+    }
+
+    pub(crate) fn p256(kid: &str) -> Self {
+        let der = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)
+            .expect("a key")
+            .serialize_der();
+        Self {
+            key: EncodingKey::from_ec_der(&der),
+            algorithm: Algorithm::ES256,
+            kid: kid.to_owned(),
+        }
+    }
+
+    /// The key in `rsa-test-only.pem`: made for these tests, used nowhere.
+    pub(crate) fn rsa(kid: &str, algorithm: Algorithm) -> Self {
+        let key = EncodingKey::from_rsa_pem(include_bytes!("rsa-test-only.pem")).expect("a key");
+        Self {
+            key,
+            algorithm,
+            kid: kid.to_owned(),
+        }
+    }
+
+    pub(crate) fn jwk(&self) -> Value {
+        let jwk = Jwk::from_encoding_key(&self.key, self.algorithm).expect("a JWK");
+        let mut jwk = serde_json::to_value(jwk).expect("JSON");
+        jwk["kid"] = json!(self.kid);
+        jwk["use"] = json!("sig");
+        jwk
+    }
+
+    pub(crate) fn header(&self) -> Header {
+        let mut header = Header::new(self.algorithm);
+        header.kid = Some(self.kid.clone());
+        header
+    }
+
+    pub(crate) fn sign(&self, claims: &Value) -> String {
+        self.sign_with(&self.header(), claims)
+    }
+
+    pub(crate) fn sign_with(&self, header: &Header, claims: &Value) -> String {
+        jsonwebtoken::encode(header, claims, &self.key).expect("a token")
+    }
+}
+
+pub(crate) fn jwks(signers: &[&Signer]) -> Vec<u8> {
+    let keys: Vec<Value> = signers.iter().map(|signer| signer.jwk()).collect();
+    json!({ "keys": keys }).to_string().into_bytes()
+}
+
+pub(crate) fn key_set(signers: &[&Signer]) -> KeySet {
+    KeySet::parse(&jwks(signers)).expect("a key set")
+}
+
+/// Claims of a good access token of alice.
+pub(crate) fn claims() -> Value {
+    json!({
+        "iss": ISSUER,
+        "aud": [AUDIENCE, "account"],
+        "sub": "alice",
+        "roles": ["user", "dev"],
+        "iat": NOW - 10,
+        "exp": NOW + 3600,
+    })
+}
+
+/// [`claims`] with some changed, or removed where the change is null.
+pub(crate) fn claims_but(changes: &Value) -> Value {
+    let mut all = claims();
+    for (name, value) in changes.as_object().expect("an object") {
+        if value.is_null() {
+            all.as_object_mut().expect("an object").remove(name);
+        } else {
+            all[name] = value.clone();
+        }
+    }
+    all
+}
+
+pub(crate) fn bearers(keys: Keys) -> Bearers {
+    let config = BearerConfig {
+        issuer: ISSUER.to_owned(),
+        audiences: vec!["other".to_owned(), AUDIENCE.to_owned()],
+    };
+    Bearers::new(config, Arc::new(ClaimPolicy::default()), keys)
+}
+
+pub(crate) fn session() -> Session {
+    Session {
+        sub: "alice".to_owned(),
+        roles: vec!["user".to_owned(), "dev".to_owned()],
+        sid: "s-1".to_owned(),
+        expires: NOW + 3600,
+    }
+}
+
+pub(crate) fn session_signer() -> SessionSigner {
+    SessionSigner::new(SigningKey::generate().expect("a key"), PUBLIC_URL)
+}
+
+pub(crate) fn public_keys(signers: &[&SessionSigner]) -> KeySet {
+    let document = public_jwks(signers.iter().map(|signer| signer.key()));
+    KeySet::parse(document.as_bytes()).expect("a key set")
+}
+
+pub(crate) fn sessions(signer: &SessionSigner) -> Sessions {
+    let keys = Keys::fixed(public_keys(&[signer]));
+    Sessions::new(PUBLIC_URL, Arc::new(ClaimPolicy::default()), keys)
+}
+
+pub(crate) fn authenticator(provider: &Signer, signer: &SessionSigner) -> Authenticator {
+    let bearers = bearers(Keys::fixed(key_set(&[provider])));
+    Authenticator::new(bearers, sessions(signer), CookieNames::new(true))
+}
