@@ -1,1 +1,7 @@
-//! Placeholder.
+//! Local mode: a Kubernetes API server, a kubelet that runs pods as processes, an identity
+//! provider and a supervisor, all on loopback.
+
+mod files;
+pub mod idp;
+pub mod kubelet;
+pub mod shim;
