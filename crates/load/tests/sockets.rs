@@ -59,6 +59,7 @@ async fn everything_typed_comes_back_in_order() {
         (None, report.sent)
     );
     assert!(report.closed_us.unwrap() > report.opened_us && report.longest_gap_us > 0);
+    server.wait_ended(1).await;
     assert_eq!(server.closes(), [Some((1000, "done".to_owned()))]);
 
     let json = serde_json::to_string(&report).unwrap();
