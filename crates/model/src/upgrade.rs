@@ -12,11 +12,12 @@ mod side_by_side;
 mod steady;
 mod wait;
 
-pub use act::{DeleteReason, Write};
+pub use act::{DeleteReason, Write, running_operation};
 pub use drain::ProxyReport;
 pub use wait::Wait;
 
 use crate::UnixSeconds;
+use crate::container::Trouble;
 use crate::mode::Mode;
 use crate::operation::Operation;
 use crate::pod::PodView;
@@ -33,9 +34,35 @@ pub struct Observed<'a> {
     pub proxies: &'a [ProxyReport],
     /// The stored operation of the record's upgrade, if there is one.
     pub operation: Option<&'a Operation>,
-    /// The name of the last create that was answered by "already exists", where the pod of that
-    /// name is not the one that was meant.
-    pub name_taken: Option<&'a str>,
+    /// How the newest create of this pass was refused, if it was.
+    pub refused: Option<&'a Refused>,
+}
+
+/// A create that the API server refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// Name of the pod that was to be created.
+    pub pod: String,
+    /// Why.
+    pub why: Refusal,
+}
+
+/// Why a create was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// A pod of that name exists and is not the one that was meant.
+    NameTaken,
+    /// The object breaks a rule: quota, admission, validation.
+    Rejected(Trouble),
+}
+
+impl Observed<'_> {
+    /// How the create of that pod was refused.
+    fn refusal(&self, pod: &str) -> Option<&Refusal> {
+        self.refused
+            .filter(|refused| refused.pod == pod)
+            .map(|refused| &refused.why)
+    }
 }
 
 /// What to do next.

@@ -104,7 +104,7 @@ pub(super) fn abort(record: &Record, now: UnixSeconds, why: Trouble) -> Plan {
 
 /// The operation as it should be stored while the upgrade is under way.
 #[must_use]
-pub(crate) fn running_operation(record: &Record, upgrade: &Upgrade) -> Operation {
+pub fn running_operation(record: &Record, upgrade: &Upgrade) -> Operation {
     let (phase, error) = match &upgrade.phase {
         Phase::Starting => (Shown::Starting, None),
         Phase::Committed { .. } => (Shown::Draining, None),

@@ -2,7 +2,7 @@
 //! pod goes when nobody uses it any more. Revocable until then.
 
 use super::act::{abort, delete, finish, put_upgrade, show};
-use super::{DeleteReason, Observed, Plan, Wait, Write, drain};
+use super::{DeleteReason, Observed, Plan, Refusal, Wait, Write, drain};
 use crate::container::Trouble;
 use crate::operation::State;
 use crate::pod::{PodView, UpgradeState};
@@ -69,8 +69,10 @@ fn starting(observed: &Observed<'_>, upgrade: &Upgrade, pods: Pods<'_>, now: Uni
         if late {
             return too_late(None);
         }
-        if observed.name_taken == Some(upgrade.successor.name.as_str()) {
-            return next_name(record);
+        match observed.refusal(&upgrade.successor.name) {
+            Some(Refusal::NameTaken) => return next_name(record),
+            Some(Refusal::Rejected(trouble)) => return abort(record, now, trouble.clone()),
+            None => {}
         }
         let object = pod_object(
             &upgrade.manifest,

@@ -18,7 +18,9 @@ pub(super) struct Cluster {
     pub writes: Vec<Write>,
     /// Sessions open on each pod, by uid.
     pub sessions: std::collections::BTreeMap<String, u32>,
-    name_taken: Option<String>,
+    /// What the API server says to every create.
+    pub rejects: Option<Trouble>,
+    refused: Option<Refused>,
     uids: u32,
 }
 
@@ -31,7 +33,8 @@ impl Cluster {
             now: 2000,
             writes: Vec::new(),
             sessions: Default::default(),
-            name_taken: None,
+            rejects: None,
+            refused: None,
             uids: 0,
         }
     }
@@ -63,7 +66,7 @@ impl Cluster {
             pods: &self.pods,
             proxies: &proxies,
             operation: self.operation.as_ref(),
-            name_taken: self.name_taken.as_deref(),
+            refused: self.refused.as_ref(),
         };
         plan(&observed, self.now)
     }
@@ -141,7 +144,7 @@ impl Cluster {
                 );
                 assert_ne!(**record, *before, "a write that changes nothing");
                 self.record = Some((**record).clone());
-                self.name_taken = None;
+                self.refused = None;
             }
             Write::DeleteRecord => self.record = None,
             Write::PutOperation(operation) => {
@@ -157,8 +160,18 @@ impl Cluster {
 
     fn create(&mut self, object: &serde_json::Value) {
         let name = object["metadata"]["name"].as_str().expect("a name");
+        if let Some(trouble) = &self.rejects {
+            self.refused = Some(Refused {
+                pod: name.to_owned(),
+                why: Refusal::Rejected(trouble.clone()),
+            });
+            return;
+        }
         if self.pods.iter().any(|pod| pod.name == name) {
-            self.name_taken = Some(name.to_owned());
+            self.refused = Some(Refused {
+                pod: name.to_owned(),
+                why: Refusal::NameTaken,
+            });
             return;
         }
         self.uids += 1;

@@ -1,7 +1,7 @@
 //! Workspaces that are not being upgraded: one pod if it should run, none if it should not.
 
 use super::act::{delete, put};
-use super::{DeleteReason, Observed, Plan, Wait, Write, drain};
+use super::{DeleteReason, Observed, Plan, Refusal, Wait, Write, drain};
 use crate::pod::PodView;
 use crate::record::{Desired, Record, pod_object};
 use crate::{UnixSeconds, select};
@@ -10,12 +10,14 @@ use crate::{UnixSeconds, select};
 const WELL: i64 = 600;
 /// Longest pause before a vanished pod is replaced, in seconds.
 const MAX_PAUSE: i64 = 300;
+/// Pause before a pod that the API server refused is asked for again, in seconds.
+const REJECTED_PAUSE: i64 = 15;
 
 /// The workspace should run.
 pub(super) fn keep(observed: &Observed<'_>, mine: &[&PodView], now: UnixSeconds) -> Plan {
     let record = observed.record;
     let Some(uid) = record.pod.uid.as_deref() else {
-        return create(observed, mine);
+        return create(observed, mine, now);
     };
     let Some(pod) = mine.iter().find(|pod| pod.uid == uid && pod.is_live()) else {
         return replace(record, now);
@@ -35,7 +37,7 @@ pub(super) fn keep(observed: &Observed<'_>, mine: &[&PodView], now: UnixSeconds)
 }
 
 /// The planned pod was never seen: it is adopted if it exists, else created.
-fn create(observed: &Observed<'_>, mine: &[&PodView]) -> Plan {
+fn create(observed: &Observed<'_>, mine: &[&PodView], now: UnixSeconds) -> Plan {
     let record = observed.record;
     let planned = &record.pod;
     let next = |change: &dyn Fn(&mut Record)| {
@@ -49,11 +51,19 @@ fn create(observed: &Observed<'_>, mine: &[&PodView]) -> Plan {
             next(&|record| record.pod.uid = Some(uid.clone()))
         }
         Some(_) => next(&Record::plan_next_pod),
-        None if observed.name_taken == Some(planned.name.as_str()) => next(&Record::plan_next_pod),
-        None => {
-            let object = pod_object(&record.manifest, &record.namespace, planned, None);
-            Plan::write(Write::CreatePod { object })
-        }
+        None => match observed.refusal(&planned.name) {
+            Some(Refusal::NameTaken) => next(&Record::plan_next_pod),
+            Some(Refusal::Rejected(trouble)) => {
+                let reason = Wait::Rejected {
+                    trouble: trouble.clone(),
+                };
+                Plan::wait_until(reason, now.saturating_add(REJECTED_PAUSE))
+            }
+            None => {
+                let object = pod_object(&record.manifest, &record.namespace, planned, None);
+                Plan::write(Write::CreatePod { object })
+            }
+        },
     }
 }
 

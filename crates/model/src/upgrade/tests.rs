@@ -103,7 +103,7 @@ fn a_proxy_that_is_silent_or_behind_counts_as_not_yet() {
             pods: &cluster.pods,
             proxies: &proxies,
             operation: cluster.operation.as_ref(),
-            name_taken: None,
+            refused: None,
         };
         let Plan::Wait { reason, until } = plan(&observed, cluster.now) else {
             panic!("it did not wait")
@@ -334,4 +334,37 @@ fn the_original_lost_with_a_failed_successor_is_made_again() {
         ),
         (3, "v1")
     );
+}
+
+#[test]
+fn a_pod_that_the_api_server_refuses_ends_the_upgrade_at_once() {
+    let mut cluster = Cluster::upgrading();
+    cluster.rejects = Some(Trouble::new("Forbidden", "exceeded quota: pods=1"));
+    steps(
+        &mut cluster,
+        &[
+            "operation",
+            "create",
+            "record",
+            "operation",
+            "patch",
+            "operation",
+            "record",
+        ],
+    );
+    assert_eq!(
+        cluster.pod("u1").last_upgrade_error.as_deref(),
+        Some("Forbidden: exceeded quota: pods=1")
+    );
+    assert_eq!(cluster.operation.unwrap().state, State::Failed);
+    let mut spawning = Cluster::new(crate::record::tests::spawned(), Vec::new());
+    spawning.rejects = Some(Trouble::new("Forbidden", "exceeded quota: pods=1"));
+    steps(&mut spawning, &["create", "wait"]);
+    assert!(matches!(
+        spawning.plan(),
+        Plan::Wait {
+            reason: Wait::Rejected { .. },
+            ..
+        }
+    ));
 }

@@ -45,6 +45,11 @@ pub enum Wait {
         /// How much longer.
         left: i64,
     },
+    /// The API server refuses the pod; it is asked again now and then.
+    Rejected {
+        /// What it said.
+        trouble: Trouble,
+    },
     /// The pod of another claimant holds on; an admin has to look.
     Duplicates {
         /// How many pods too many.
@@ -101,6 +106,7 @@ impl std::fmt::Display for Wait {
             Self::BackOff { left } => {
                 write!(f, "the pod was lost; replacing it in {}", Span(*left))
             }
+            Self::Rejected { trouble } => write!(f, "the cluster refuses the pod: {trouble}"),
             Self::Duplicates { extra } => write!(
                 f,
                 "{extra} more pods than there should be; waiting until none of them is used"
