@@ -1,0 +1,126 @@
+//! The only holder of a writing Kubernetes client. Every call has a time limit, every write is
+//! conditional or idempotent, and every error says whether trying again can help.
+
+mod caches;
+mod error;
+mod operations;
+mod pods;
+mod records;
+
+pub use caches::{Caches, Listed};
+pub use error::ClusterError;
+pub use pods::CreateAnswer;
+
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret};
+use kube::{Api, Client};
+use nogoo9_model::mode::Claim;
+use nogoo9_runtime::kube::{Connection, ServerClock};
+use std::future::Future;
+use std::time::Duration;
+
+/// Longest wait for any one call.
+const CALL: Duration = Duration::from_secs(10);
+
+/// An object as it was read, with what a conditional write needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored<T> {
+    /// What it holds.
+    pub value: T,
+    /// The version that was read.
+    pub resource_version: String,
+    /// Its uid.
+    pub uid: String,
+}
+
+/// The cluster, as control sees and changes it. Clones share the client.
+#[derive(Clone)]
+pub struct Cluster {
+    client: Client,
+    clock: ServerClock,
+    /// Where control's own objects live.
+    namespace: String,
+    /// Where workspaces live.
+    workspaces: String,
+}
+
+impl Cluster {
+    /// A cluster behind a connection that does not retry by itself: a repeated create must be our
+    /// decision.
+    #[must_use]
+    pub fn new(connection: &Connection, namespace: String, workspaces: String) -> Self {
+        Self {
+            client: connection.client.clone(),
+            clock: connection.clock.clone(),
+            namespace,
+            workspaces,
+        }
+    }
+
+    /// Seconds since the epoch, by the API server's clock.
+    #[must_use]
+    pub fn now(&self) -> i64 {
+        self.clock.now()
+    }
+
+    /// Namespace of control's own objects.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// Namespace of workspaces.
+    #[must_use]
+    pub fn workspaces(&self) -> &str {
+        &self.workspaces
+    }
+
+    /// API of the workspaces' pods.
+    fn pods_api(&self) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), &self.workspaces)
+    }
+
+    fn secrets_api(&self) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// API of the ConfigMaps in control's own namespace: operations and templates.
+    pub(crate) fn config_maps_api(&self) -> Api<ConfigMap> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// What is known of a claim in the workspaces' namespace. Whatever prevents reading it makes it
+    /// unreadable, which is the careful answer.
+    pub async fn claim(&self, name: &str) -> Claim {
+        let api: Api<PersistentVolumeClaim> =
+            Api::namespaced(self.client.clone(), &self.workspaces);
+        let Ok(claim) = limited("read claim", name, api.get(name)).await else {
+            return Claim::Unreadable;
+        };
+        // The status names what the volume can do; a claim that is not bound yet only has wishes.
+        let modes = claim
+            .status
+            .and_then(|status| status.access_modes)
+            .or_else(|| claim.spec.and_then(|spec| spec.access_modes))
+            .unwrap_or_default();
+        Claim::Modes {
+            once_pod: modes.iter().any(|mode| mode == "ReadWriteOncePod"),
+            writable: modes.is_empty() || modes.iter().any(|mode| mode.starts_with("ReadWrite")),
+        }
+    }
+}
+
+/// Makes a call with a time limit and a typed error.
+async fn limited<T>(
+    what: &'static str,
+    object: &str,
+    call: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, ClusterError> {
+    match tokio::time::timeout(CALL, call).await {
+        Ok(answer) => answer.map_err(|error| ClusterError::from_kube(what, object, &error)),
+        Err(_) => Err(ClusterError::TimedOut {
+            what,
+            object: object.to_owned(),
+            seconds: CALL.as_secs(),
+        }),
+    }
+}

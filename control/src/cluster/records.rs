@@ -1,0 +1,141 @@
+//! Workspace records, one Secret each: a record holds manifests, and manifests hold secrets.
+
+use super::{Cluster, ClusterError, Stored, limited};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{DeleteParams, PostParams, Preconditions};
+use nogoo9_model::record::Record;
+use nogoo9_model::{keys, label, name};
+
+/// Largest record, in bytes.
+const LIMIT: usize = 200 * 1024;
+/// Where in the Secret it is.
+const DATA: &str = "record.json";
+
+impl Cluster {
+    /// The record of a workspace, read live.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn record(&self, id: &str) -> Result<Option<Stored<Record>>, ClusterError> {
+        let name = name::record(id);
+        let secret = limited("read record", id, self.secrets_api().get_opt(&name)).await?;
+        secret.as_ref().map(read).transpose()
+    }
+
+    /// Creates a record; that no other of this name exists is what makes the id unique.
+    ///
+    /// # Errors
+    /// `Exists` if the id is taken, `TooLarge`, or another [`ClusterError`].
+    pub async fn create_record(&self, record: &Record) -> Result<(), ClusterError> {
+        let secret = self.secret(record, None)?;
+        limited(
+            "create record",
+            &record.id,
+            self.secrets_api().create(&PostParams::default(), &secret),
+        )
+        .await
+        .map(|_| ())
+    }
+
+    /// Replaces a record, if it is still the one that was read.
+    ///
+    /// # Errors
+    /// `Conflict` if it is not, `TooLarge`, or another [`ClusterError`].
+    pub async fn put_record(
+        &self,
+        read: &Stored<Record>,
+        next: &Record,
+    ) -> Result<(), ClusterError> {
+        let secret = self.secret(next, Some(read))?;
+        let name = name::record(&next.id);
+        let params = PostParams::default();
+        limited(
+            "write record",
+            &next.id,
+            self.secrets_api().replace(&name, &params, &secret),
+        )
+        .await
+        .map(|_| ())
+    }
+
+    /// Deletes a record, if it is still the one that was read.
+    ///
+    /// # Errors
+    /// `Conflict` if it is not, or another [`ClusterError`].
+    pub async fn delete_record(&self, read: &Stored<Record>) -> Result<(), ClusterError> {
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(read.uid.clone()),
+                resource_version: Some(read.resource_version.clone()),
+            }),
+            ..DeleteParams::default()
+        };
+        let name = name::record(&read.value.id);
+        match limited(
+            "delete record",
+            &read.value.id,
+            self.secrets_api().delete(&name, &params),
+        )
+        .await
+        {
+            Ok(_) | Err(ClusterError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn secret(
+        &self,
+        record: &Record,
+        read: Option<&Stored<Record>>,
+    ) -> Result<Secret, ClusterError> {
+        let data = serde_json::to_vec(record)
+            .map_err(|error| malformed(&record.id, &error.to_string()))?;
+        if data.len() > LIMIT {
+            return Err(ClusterError::TooLarge {
+                size: data.len(),
+                limit: LIMIT,
+            });
+        }
+        let labels = [
+            (keys::KIND.to_owned(), keys::KIND_RECORD.to_owned()),
+            (keys::WORKSPACE_ID.to_owned(), record.id.clone()),
+            (keys::USER_SUB.to_owned(), label::owner(&record.owner)),
+        ];
+        Ok(Secret {
+            metadata: ObjectMeta {
+                name: Some(name::record(&record.id)),
+                namespace: Some(self.namespace.clone()),
+                labels: Some(labels.into()),
+                uid: read.map(|read| read.uid.clone()),
+                resource_version: read.map(|read| read.resource_version.clone()),
+                ..ObjectMeta::default()
+            },
+            type_: Some("nogoo9/workspace-record".to_owned()),
+            data: Some([(DATA.to_owned(), ByteString(data))].into()),
+            ..Secret::default()
+        })
+    }
+}
+
+/// Reads a record out of its Secret.
+pub(super) fn read(secret: &Secret) -> Result<Stored<Record>, ClusterError> {
+    let name = secret.metadata.name.clone().unwrap_or_default();
+    let data = secret.data.as_ref().and_then(|data| data.get(DATA));
+    let data = data.ok_or_else(|| malformed(&name, "the Secret has no record.json"))?;
+    let value =
+        serde_json::from_slice(&data.0).map_err(|error| malformed(&name, &error.to_string()))?;
+    Ok(Stored {
+        value,
+        resource_version: secret.metadata.resource_version.clone().unwrap_or_default(),
+        uid: secret.metadata.uid.clone().unwrap_or_default(),
+    })
+}
+
+fn malformed(object: &str, reason: &str) -> ClusterError {
+    ClusterError::Malformed {
+        object: format!("record {object}"),
+        reason: reason.to_owned(),
+    }
+}

@@ -1,0 +1,12 @@
+//! The executor: observe, plan, make one write, observe again. All decisions are
+//! [`nogoo9_model::upgrade::plan()`]'s; what is here fetches what they rest on, makes the writes,
+//! and knows when to look again. Nothing in memory matters: after a restart every workspace is
+//! looked at, and what was under way goes on.
+
+mod engine;
+mod pass;
+mod proxies;
+mod sweep;
+
+pub use engine::{Engine, EngineConfig};
+pub use proxies::Proxies;

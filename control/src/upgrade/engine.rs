@@ -1,0 +1,292 @@
+//! When each workspace is looked at: after events, at planned times, after failures with a growing
+//! pause, and all of them every minute. Never two passes of one workspace at once.
+
+use super::pass::{self, Next};
+use super::proxies::Proxies;
+use super::sweep;
+use crate::cluster::{Caches, Cluster, ClusterError};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+use tokio_util::time::{DelayQueue, delay_queue};
+
+/// Pokes that may wait; beyond that everything is looked at, which is the same and more.
+const POKES: usize = 4096;
+/// Passes at once.
+const PASSES: usize = 16;
+/// Time between two looks at everything.
+const RESYNC: Duration = Duration::from_secs(60);
+/// First pause after a failed pass; doubles up to [`MAX_PAUSE`].
+const MIN_PAUSE: Duration = Duration::from_millis(500);
+/// Longest pause after a failed pass.
+const MAX_PAUSE: Duration = Duration::from_secs(10);
+
+/// What the engine works with.
+pub struct EngineConfig {
+    /// The cluster.
+    pub cluster: Cluster,
+    /// The proxies to ask.
+    pub proxies: Proxies,
+}
+
+/// A handle on the engine; clones share it.
+#[derive(Clone)]
+pub struct Engine {
+    pokes: mpsc::Sender<String>,
+    all: Arc<AtomicBool>,
+}
+
+impl Engine {
+    /// A handle and the part that does the work, to be given to [`Worker::run`]. They are made
+    /// apart since the caches, which poke, exist before the worker, which reads them.
+    #[must_use]
+    pub fn new(config: EngineConfig) -> (Self, Worker) {
+        let (pokes, inbox) = mpsc::channel(POKES);
+        let all = Arc::new(AtomicBool::new(false));
+        let engine = Self {
+            pokes,
+            all: all.clone(),
+        };
+        (
+            engine,
+            Worker {
+                config: Arc::new(config),
+                inbox,
+                all,
+            },
+        )
+    }
+
+    /// Something happened to the workspace, or was asked for: look at it now.
+    pub fn poke(&self, id: &str) {
+        if self.pokes.try_send(id.to_owned()).is_err() {
+            self.all.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The part of the engine that runs.
+pub struct Worker {
+    config: Arc<EngineConfig>,
+    inbox: mpsc::Receiver<String>,
+    all: Arc<AtomicBool>,
+}
+
+/// One workspace in the queue.
+#[derive(Default)]
+struct Slot {
+    due: Option<delay_queue::Key>,
+    running: bool,
+    again: bool,
+    failures: u32,
+}
+
+struct Queue {
+    slots: HashMap<String, Slot>,
+    timers: DelayQueue<String>,
+}
+
+type Outcome = (String, Result<Next, ClusterError>);
+
+impl Worker {
+    /// Works until it is told to stop, and then until the passes under way are over.
+    pub async fn run(mut self, caches: Arc<Caches>, stop: CancellationToken) {
+        tokio::select! {
+            () = caches.synced() => {}
+            () = stop.cancelled() => return,
+        }
+        let mut queue = Queue {
+            slots: HashMap::new(),
+            timers: DelayQueue::new(),
+        };
+        let mut passes: JoinSet<Outcome> = JoinSet::new();
+        let permits = Arc::new(Semaphore::new(PASSES));
+        let mut resync = tokio::time::interval(RESYNC);
+        resync.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => break,
+                Some(id) = self.inbox.recv() => queue.now(&id),
+                Some(expired) = futures::StreamExt::next(&mut queue.timers) => {
+                    let id = expired.into_inner();
+                    if queue.begin(&id) {
+                        passes.spawn(run_pass(self.config.clone(), permits.clone(), id));
+                    }
+                }
+                Some(joined) = passes.join_next() => match joined {
+                    Ok((id, outcome)) => queue.ended(&id, outcome, self.config.cluster.now()),
+                    Err(error) => tracing::error!(%error, "a pass was lost; the next sweep repeats it"),
+                },
+                _ = resync.tick() => {
+                    caches.ids().iter().for_each(|id| queue.now(id));
+                    let cluster = self.config.cluster.clone();
+                    let operations = caches.operations().list();
+                    tokio::spawn(async move { sweep::operations(&cluster, operations).await });
+                }
+            }
+            if self.all.swap(false, Ordering::Relaxed) {
+                caches.ids().iter().for_each(|id| queue.now(id));
+            }
+        }
+        while passes.join_next().await.is_some() {}
+    }
+}
+
+async fn run_pass(config: Arc<EngineConfig>, permits: Arc<Semaphore>, id: String) -> Outcome {
+    let _permit = permits.acquire_owned().await;
+    let outcome = pass::run(&config.cluster, &config.proxies, &id).await;
+    (id, outcome)
+}
+
+impl Queue {
+    fn now(&mut self, id: &str) {
+        self.at(id, Instant::now());
+    }
+
+    /// Looks at the workspace at `when`, or earlier if that was planned already.
+    fn at(&mut self, id: &str, when: Instant) {
+        let slot = self.slots.entry(id.to_owned()).or_default();
+        if slot.running {
+            slot.again |= when <= Instant::now();
+            return;
+        }
+        match &slot.due {
+            // Events do not shorten the pause after a failure: they may be what keeps failing.
+            Some(_) if slot.failures > 0 => {}
+            Some(key) if self.timers.deadline(key) <= when => {}
+            Some(key) => self.timers.reset_at(key, when),
+            None => slot.due = Some(self.timers.insert_at(id.to_owned(), when)),
+        }
+    }
+
+    /// The timer of the workspace went off: whether a pass is to begin.
+    fn begin(&mut self, id: &str) -> bool {
+        let Some(slot) = self.slots.get_mut(id) else {
+            return false;
+        };
+        slot.due = None;
+        !std::mem::replace(&mut slot.running, true)
+    }
+
+    fn ended(&mut self, id: &str, outcome: Result<Next, ClusterError>, now: i64) {
+        let Some(slot) = self.slots.get_mut(id) else {
+            return;
+        };
+        slot.running = false;
+        let again = std::mem::take(&mut slot.again);
+        let pause = match outcome {
+            Ok(next) => {
+                slot.failures = 0;
+                match next {
+                    Next::OnEvent => None,
+                    Next::Soon => Some(Duration::ZERO),
+                    Next::At(when) => Some(Duration::from_secs(
+                        u64::try_from(when.saturating_sub(now)).unwrap_or(0).max(1),
+                    )),
+                }
+            }
+            // Somebody else wrote first: nothing is wrong, the next look sees what they wrote.
+            Err(ClusterError::Conflict { .. } | ClusterError::Exists { .. }) => {
+                Some(MIN_PAUSE / 10)
+            }
+            Err(error) => {
+                let pause = MIN_PAUSE
+                    .saturating_mul(1 << slot.failures.min(6))
+                    .min(MAX_PAUSE);
+                slot.failures = slot.failures.saturating_add(1);
+                tracing::warn!(workspace = id, %error, retry_ms = pause.as_millis(), "pass failed");
+                slot.due = Some(self.timers.insert_at(id.to_owned(), Instant::now() + pause));
+                return;
+            }
+        };
+        match pause {
+            _ if again => self.now(id),
+            Some(pause) => self.at(id, Instant::now() + pause),
+            None => {
+                self.slots.remove(id);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::StreamExt;
+
+    /// Begins the pass that is planned, whenever that is, and tells for when it was.
+    fn begin(queue: &mut Queue) -> Instant {
+        let key = queue.slots["a"].due.as_ref().expect("a planned pass");
+        let when = queue.timers.deadline(key);
+        queue.timers.remove(key);
+        assert!(queue.begin("a"));
+        when
+    }
+
+    fn queue() -> Queue {
+        Queue {
+            slots: HashMap::new(),
+            timers: DelayQueue::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_poke_during_a_pass_leads_to_another() {
+        let mut queue = queue();
+        queue.now("a");
+        queue.now("a");
+        begin(&mut queue);
+        assert!(queue.timers.is_empty(), "two pokes are one pass");
+        queue.now("a");
+        assert!(queue.timers.is_empty(), "no second pass beside the first");
+        queue.ended("a", Ok(Next::OnEvent), 0);
+        begin(&mut queue);
+        queue.ended("a", Ok(Next::OnEvent), 0);
+        assert!(
+            queue.slots.is_empty() && queue.timers.is_empty(),
+            "nothing is kept of the quiet ones"
+        );
+    }
+
+    #[tokio::test]
+    async fn an_event_comes_before_a_planned_look() {
+        let mut queue = queue();
+        queue.now("a");
+        begin(&mut queue);
+        queue.ended("a", Ok(Next::At(600)), 0);
+        queue.now("a");
+        assert!(begin(&mut queue) <= Instant::now());
+        let planned = Instant::now();
+        queue.ended("a", Ok(Next::At(700)), 100);
+        assert!(
+            begin(&mut queue) >= planned + Duration::from_secs(600),
+            "seconds from now, not from 1970"
+        );
+    }
+
+    #[tokio::test]
+    async fn failures_pause_longer_and_longer_up_to_a_bound_and_events_do_not_shorten_it() {
+        let mut queue = queue();
+        queue.now("a");
+        let mut pauses = Vec::new();
+        for _ in 0..10 {
+            begin(&mut queue);
+            let error = ClusterError::Unavailable {
+                what: "list pods of",
+                object: "a".into(),
+                reason: "gone".into(),
+            };
+            let before = Instant::now();
+            queue.ended("a", Err(error), 0);
+            queue.now("a");
+            let key = queue.slots["a"].due.as_ref().unwrap();
+            pauses.push(queue.timers.deadline(key).duration_since(before).as_secs());
+        }
+        assert_eq!(pauses, [0, 1, 2, 4, 8, 10, 10, 10, 10, 10]);
+    }
+}
