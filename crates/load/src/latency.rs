@@ -59,7 +59,9 @@ impl Latency {
         LatencySummary {
             count: h.len(),
             min_us: h.min(),
-            mean_us: h.mean(),
+            // Between min and max, so the cast neither truncates nor wraps.
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            mean_us: h.mean().round() as u64,
             p50_us: h.value_at_quantile(0.50),
             p90_us: h.value_at_quantile(0.90),
             p99_us: h.value_at_quantile(0.99),
@@ -70,15 +72,15 @@ impl Latency {
 }
 
 /// Figures of a [`Latency`], in microseconds; all zero when nothing was recorded.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LatencySummary {
     /// How many durations were recorded.
     pub count: u64,
     /// The shortest.
     pub min_us: u64,
-    /// The mean.
-    pub mean_us: f64,
+    /// The mean, rounded.
+    pub mean_us: u64,
     /// The median.
     pub p50_us: u64,
     /// 90 % were at most this.

@@ -9,7 +9,7 @@ use crate::table::{grouped, human};
 use crate::{FailureKind, LatencySummary, Mark, Table};
 
 /// Everything an HTTP run saw.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpReport {
     /// When the run started.
@@ -54,7 +54,7 @@ pub struct HttpReport {
 }
 
 /// One phase of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PhaseReport {
     /// Its name.

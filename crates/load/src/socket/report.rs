@@ -27,7 +27,7 @@ pub struct Close {
 }
 
 /// Everything one socket saw. Moments are microseconds on the clock of its `Phases`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EchoReport {
     /// `echo` or `shell`.
