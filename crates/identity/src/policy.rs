@@ -101,7 +101,7 @@ fn lookup<'a>(claims: &'a Map<String, Value>, path: &str) -> Option<&'a Value> {
 
 /// Whether a subject can be anybody's: not empty, not longer than OpenID Connect allows, without
 /// control characters.
-pub(crate) fn valid_sub(sub: &str) -> bool {
+pub fn valid_sub(sub: &str) -> bool {
     !sub.is_empty() && sub.len() <= MAX_SUB_LEN && !sub.chars().any(char::is_control)
 }
 

@@ -23,48 +23,54 @@ pub(crate) const HOST: &str = "dev.ws.example.org";
 pub(crate) struct Signer {
     key: EncodingKey,
     pub(crate) algorithm: Algorithm,
-    pub(crate) kid: String,
+    kid: String,
+    jwk: Value,
 }
 
 impl Signer {
     pub(crate) fn ed25519(kid: &str) -> Self {
-        let der = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519)
-            .expect("a key")
-            .serialize_der();
-        Self {
-            key: EncodingKey::from_ed_der(&der),
-            algorithm: Algorithm::EdDSA,
-            kid: kid.to_owned(),
-        }
+        let made = SigningKey::generate().expect("a key");
+        let pem = made.to_pem().expect("PEM");
+        let key = EncodingKey::from_ed_pem(pem.as_bytes()).expect("a key");
+        Self::new(key, Algorithm::EdDSA, kid, made.public_jwk())
     }
 
     pub(crate) fn p256(kid: &str) -> Self {
         let der = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)
             .expect("a key")
             .serialize_der();
-        Self {
-            key: EncodingKey::from_ec_der(&der),
-            algorithm: Algorithm::ES256,
-            kid: kid.to_owned(),
-        }
+        Self::published(EncodingKey::from_ec_der(&der), Algorithm::ES256, kid)
     }
 
     /// The key in `rsa-test-only.pem`: made for these tests, used nowhere.
     pub(crate) fn rsa(kid: &str, algorithm: Algorithm) -> Self {
         let key = EncodingKey::from_rsa_pem(include_bytes!("rsa-test-only.pem")).expect("a key");
+        Self::published(key, algorithm, kid)
+    }
+
+    fn published(key: EncodingKey, algorithm: Algorithm, kid: &str) -> Self {
+        let jwk = Jwk::from_encoding_key(&key, algorithm).expect("a JWK");
+        Self::new(
+            key,
+            algorithm,
+            kid,
+            serde_json::to_value(jwk).expect("JSON"),
+        )
+    }
+
+    fn new(key: EncodingKey, algorithm: Algorithm, kid: &str, mut jwk: Value) -> Self {
+        jwk["kid"] = json!(kid);
+        jwk["use"] = json!("sig");
         Self {
             key,
             algorithm,
             kid: kid.to_owned(),
+            jwk,
         }
     }
 
     pub(crate) fn jwk(&self) -> Value {
-        let jwk = Jwk::from_encoding_key(&self.key, self.algorithm).expect("a JWK");
-        let mut jwk = serde_json::to_value(jwk).expect("JSON");
-        jwk["kid"] = json!(self.kid);
-        jwk["use"] = json!("sig");
-        jwk
+        self.jwk.clone()
     }
 
     pub(crate) fn header(&self) -> Header {
