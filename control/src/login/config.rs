@@ -1,0 +1,86 @@
+//! Login's settings, as the flags give them.
+
+use nogoo9_identity::cookie::CookieNames;
+use nogoo9_model::UnixSeconds;
+use url::{Position, Url};
+
+/// How long a browser stays signed in, in seconds: twelve hours, a working day.
+pub const SESSION_TTL: UnixSeconds = 12 * 3600;
+
+/// Login's settings.
+#[derive(Clone)]
+pub struct LoginConfig {
+    /// Where people reach the console (`--public-url`).
+    pub public_url: Url,
+    /// Workspaces are at `{id}.` this, with the public port (`--workspace-domain`).
+    pub workspace_domain: String,
+    /// The identity provider (`--issuer`), to the last slash.
+    pub issuer: String,
+    /// Our name there (`--client-id`).
+    pub client_id: String,
+    /// Our secret there, unless we are a public client (`--client-secret-file`).
+    pub client_secret: Option<String>,
+    /// Asked for as `resource` (RFC 8707), if the provider knows that.
+    pub resource: Option<String>,
+    /// Audience of access tokens (`--audience`, the first), named to MCP clients.
+    pub audience: String,
+    /// Scopes asked for beside `openid`.
+    pub scopes: Vec<String>,
+    /// How long a session lasts, in seconds. [`SESSION_TTL`] unless there is a reason.
+    pub session_ttl: UnixSeconds,
+}
+
+impl std::fmt::Debug for LoginConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LoginConfig")
+            .field("public_url", &self.public_url.as_str())
+            .field("issuer", &self.issuer)
+            .field("client_id", &self.client_id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl LoginConfig {
+    /// The console's host with its port, as browsers send it in `Host`.
+    #[must_use]
+    pub fn console_host(&self) -> &str {
+        &self.public_url[Position::BeforeHost..Position::AfterPort]
+    }
+
+    /// `iss` of our own tokens: the public URL as the URL parser writes it. The proxy derives the
+    /// same from the same flag.
+    #[must_use]
+    pub fn token_issuer(&self) -> &str {
+        self.public_url.as_str()
+    }
+
+    /// Names of our cookies.
+    #[must_use]
+    pub fn cookies(&self) -> CookieNames {
+        CookieNames::new(self.public_url.scheme() == "https")
+    }
+
+    /// Where the provider sends browsers back to; must be registered there.
+    #[must_use]
+    pub fn redirect_uri(&self) -> String {
+        self.at("/auth/callback")
+    }
+
+    /// A place on the console's host.
+    #[must_use]
+    pub fn at(&self, path_and_query: &str) -> String {
+        format!(
+            "{}{path_and_query}",
+            &self.public_url[..Position::BeforePath]
+        )
+    }
+
+    /// Whether a host, with its port, is one that a workspace can have: a well-formed id directly
+    /// under the workspace domain, in the lower case that browsers send.
+    #[must_use]
+    pub fn is_workspace_host(&self, host: &str) -> bool {
+        host.strip_suffix(self.workspace_domain.as_str())
+            .and_then(|rest| rest.strip_suffix('.'))
+            .is_some_and(nogoo9_model::id::fits_host)
+    }
+}

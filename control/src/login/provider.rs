@@ -1,0 +1,412 @@
+//! The identity provider, as a client of it: discovery, the way there, and the code exchange.
+//!
+//! Discovery happens when somebody signs in, is kept for some minutes, and is done by one request
+//! at a time. Every call has a timeout (see [`nogoo9_identity::http_client`]) and a size limit.
+
+use super::config::LoginConfig;
+use nogoo9_identity::code::LoginState;
+use nogoo9_identity::http_client;
+use openidconnect::core::{
+    CoreAuthenticationFlow, CoreClient, CoreClientAuthMethod, CoreIdToken, CoreIdTokenVerifier,
+    CoreJwsSigningAlgorithm,
+};
+use openidconnect::{
+    AccessTokenHash, AuthType, AuthorizationCode, ClientId, ClientSecret, CsrfToken, HttpRequest,
+    HttpResponse, IssuerUrl, LogoutRequest, Nonce, OAuth2TokenResponse, PkceCodeChallenge,
+    PkceCodeVerifier, PostLogoutRedirectUrl, ProviderMetadataWithLogout, RedirectUrl,
+    RequestTokenError, Scope, TokenResponse,
+};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use url::Url;
+
+/// How long a discovery document and its keys are used.
+const FRESH: Duration = Duration::from_secs(300);
+/// For how long a failed discovery speaks for those who waited for it.
+const FAILED: Duration = Duration::from_secs(1);
+/// Least time between two discoveries that an unknown key causes.
+const MIN_GAP: Duration = Duration::from_secs(10);
+/// Longest answer read, in bytes.
+const MAX_ANSWER: usize = 512 * 1024;
+
+/// Random bytes in a `state` and a `nonce`.
+const RANDOM_LEN: u32 = 32;
+
+/// What an ID token may be signed with.
+const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha384,
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha512,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha256,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha384,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha512,
+    CoreJwsSigningAlgorithm::EcdsaP256Sha256,
+    CoreJwsSigningAlgorithm::EcdsaP384Sha384,
+    CoreJwsSigningAlgorithm::EdDsa,
+];
+
+/// Why the provider was of no help. Texts are for administrators and hold no code, token or secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProviderError {
+    /// It does not answer, or not with what discovery promises.
+    #[error("the identity provider cannot be reached: {0}")]
+    Unreachable(String),
+    /// It does not take the code: too late, used before, or our client is not set up as it should.
+    #[error("the identity provider refused the sign-in: {0}")]
+    Refused(String),
+    /// What it sent does not prove who signed in.
+    #[error("the identity provider's answer does not verify: {0}")]
+    Unverified(String),
+    /// Our settings make no request.
+    #[error("login is not set up: {0}")]
+    Setup(String),
+}
+
+/// The way to the provider, and what to remember until the browser is back.
+pub(super) struct Departure {
+    pub(super) to: Url,
+    pub(super) state: LoginState,
+}
+
+/// Who signed in: verified claims of the ID token.
+#[derive(Debug)]
+pub(super) struct Arrival {
+    pub(super) sub: String,
+    pub(super) claims: Map<String, Value>,
+}
+
+/// A client of one provider.
+pub(super) struct Provider {
+    issuer: String,
+    client_id: ClientId,
+    client_secret: Option<ClientSecret>,
+    redirect_uri: String,
+    resource: Option<String>,
+    scopes: Vec<String>,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    metadata: Option<(Arc<ProviderMetadataWithLogout>, Instant)>,
+    failure: Option<(ProviderError, Instant)>,
+}
+
+/// The client with an authorization endpoint for sure and a token endpoint perhaps.
+type Client = CoreClient<
+    openidconnect::EndpointSet,
+    openidconnect::EndpointNotSet,
+    openidconnect::EndpointNotSet,
+    openidconnect::EndpointNotSet,
+    openidconnect::EndpointMaybeSet,
+    openidconnect::EndpointMaybeSet,
+>;
+
+impl Provider {
+    pub(super) fn new(config: &LoginConfig) -> Self {
+        Self {
+            issuer: config.issuer.clone(),
+            client_id: ClientId::new(config.client_id.clone()),
+            client_secret: config.client_secret.clone().map(ClientSecret::new),
+            redirect_uri: config.redirect_uri(),
+            resource: config.resource.clone(),
+            scopes: config.scopes.clone(),
+            known: Mutex::default(),
+        }
+    }
+
+    /// The issuer, to compare with what a callback names.
+    pub(super) fn issuer(&self) -> &str {
+        &self.issuer
+    }
+
+    /// Where to send somebody who wants to sign in.
+    pub(super) async fn depart(&self, return_to: String) -> Result<Departure, ProviderError> {
+        let client = self.client(&*self.metadata(FRESH).await?)?;
+        let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
+        let mut request = client
+            .authorize_url(
+                CoreAuthenticationFlow::AuthorizationCode,
+                || CsrfToken::new_random_len(RANDOM_LEN),
+                || Nonce::new_random_len(RANDOM_LEN),
+            )
+            .set_pkce_challenge(challenge)
+            .add_scopes(self.scopes.iter().cloned().map(Scope::new));
+        if let Some(resource) = &self.resource {
+            request = request.add_extra_param("resource", resource);
+        }
+        let (to, state, nonce) = request.url();
+        let state = LoginState {
+            state: state.into_secret(),
+            nonce: nonce.secret().clone(),
+            verifier: verifier.into_secret(),
+            return_to,
+        };
+        Ok(Departure { to, state })
+    }
+
+    /// Exchanges the code of a callback and verifies who it stands for.
+    pub(super) async fn arrive(
+        &self,
+        code: String,
+        state: LoginState,
+    ) -> Result<Arrival, ProviderError> {
+        let client = self.client(&*self.metadata(FRESH).await?)?;
+        let mut request = client
+            .exchange_code(AuthorizationCode::new(code))
+            .map_err(|_| ProviderError::Setup("the provider names no token endpoint".to_owned()))?
+            .set_pkce_verifier(PkceCodeVerifier::new(state.verifier));
+        if let Some(resource) = &self.resource {
+            request = request.add_extra_param("resource", resource);
+        }
+        let http = self.http()?;
+        let answer = request
+            .request_async(&http)
+            .await
+            .map_err(|error| refused(&error))?;
+        let token = answer
+            .id_token()
+            .ok_or_else(|| ProviderError::Unverified("there is no ID token in it".to_owned()))?;
+        let access = answer.access_token();
+        let nonce = Nonce::new(state.nonce);
+        let sub = match verify(&client, token, access, &nonce) {
+            // The key may be newer than what we know of the provider.
+            Err(Refusal::UnknownKey(_)) => {
+                let client = self.client(&*self.metadata(MIN_GAP).await?)?;
+                verify(&client, token, access, &nonce)
+            }
+            verdict => verdict,
+        };
+        let sub = sub.map_err(|refusal| ProviderError::Unverified(refusal.into_text()))?;
+        let claims = payload(token)
+            .ok_or_else(|| ProviderError::Unverified("its claims are no object".to_owned()))?;
+        Ok(Arrival { sub, claims })
+    }
+
+    /// Where to send somebody who signs out, if the provider has such a place and can be asked.
+    pub(super) async fn leave(&self, back_to: &Url) -> Option<Url> {
+        let metadata = self.metadata(FRESH).await.ok()?;
+        let end = metadata
+            .additional_metadata()
+            .end_session_endpoint
+            .clone()?;
+        let request = LogoutRequest::from(end)
+            .set_client_id(self.client_id.clone())
+            .set_post_logout_redirect_uri(PostLogoutRedirectUrl::from_url(back_to.clone()));
+        Some(request.http_get_url())
+    }
+
+    /// The discovery document with its keys, no older than `max_age`. The lock is held while it is
+    /// fetched, so that many who come at once cause one request.
+    async fn metadata(
+        &self,
+        max_age: Duration,
+    ) -> Result<Arc<ProviderMetadataWithLogout>, ProviderError> {
+        let mut known = self.known.lock().await;
+        if let Some((metadata, at)) = &known.metadata
+            && at.elapsed() < max_age
+        {
+            return Ok(Arc::clone(metadata));
+        }
+        if let Some((failure, at)) = &known.failure
+            && at.elapsed() < FAILED
+        {
+            return Err(failure.clone());
+        }
+        match self.discover().await {
+            Ok(metadata) => {
+                let metadata = Arc::new(metadata);
+                *known = Known {
+                    metadata: Some((Arc::clone(&metadata), Instant::now())),
+                    failure: None,
+                };
+                Ok(metadata)
+            }
+            Err(error) => {
+                known.failure = Some((error.clone(), Instant::now()));
+                Err(error)
+            }
+        }
+    }
+
+    async fn discover(&self) -> Result<ProviderMetadataWithLogout, ProviderError> {
+        let issuer = IssuerUrl::new(self.issuer.clone())
+            .map_err(|_| ProviderError::Setup("the issuer is not a URL".to_owned()))?;
+        let http = self.http()?;
+        ProviderMetadataWithLogout::discover_async(issuer, &http)
+            .await
+            .map_err(|error| ProviderError::Unreachable(explain(&error)))
+    }
+
+    fn client(&self, metadata: &ProviderMetadataWithLogout) -> Result<Client, ProviderError> {
+        let redirect = RedirectUrl::new(self.redirect_uri.clone())
+            .map_err(|_| ProviderError::Setup("the public URL is not a URL".to_owned()))?;
+        let client = CoreClient::from_provider_metadata(
+            metadata.clone(),
+            self.client_id.clone(),
+            self.client_secret.clone(),
+        )
+        .set_redirect_uri(redirect);
+        let methods = metadata.token_endpoint_auth_methods_supported();
+        let knows = |method| methods.is_some_and(|known| known.contains(&method));
+        let in_body = self.client_secret.is_some()
+            && knows(CoreClientAuthMethod::ClientSecretPost)
+            && !knows(CoreClientAuthMethod::ClientSecretBasic);
+        Ok(if in_body {
+            client.set_auth_type(AuthType::RequestBody)
+        } else {
+            client
+        })
+    }
+
+    /// An HTTP client for `openidconnect`, which by itself would read answers of any length.
+    fn http(&self) -> Result<impl Fn(HttpRequest) -> BoxFuture<'static>, ProviderError> {
+        let issuer = Url::parse(&self.issuer)
+            .map_err(|_| ProviderError::Setup("the issuer is not a URL".to_owned()))?;
+        let client = http_client(&issuer)
+            .map_err(|error| ProviderError::Setup(error.without_url().to_string()))?;
+        Ok(move |request| -> BoxFuture<'static> { Box::pin(call(client.clone(), request)) })
+    }
+}
+
+type BoxFuture<'a> =
+    std::pin::Pin<Box<dyn Future<Output = Result<HttpResponse, CallError>> + Send + 'a>>;
+
+/// Why a call to the provider has no answer.
+#[derive(Debug, thiserror::Error)]
+enum CallError {
+    #[error("no answer in time, or none at all")]
+    Http(#[source] reqwest::Error),
+    #[error("the answer is longer than {MAX_ANSWER} bytes")]
+    TooLong,
+    #[error("the answer cannot be read")]
+    Broken(#[source] openidconnect::http::Error),
+}
+
+async fn call(client: reqwest::Client, request: HttpRequest) -> Result<HttpResponse, CallError> {
+    let failed = |error: reqwest::Error| CallError::Http(error.without_url());
+    let request = request.try_into().map_err(failed)?;
+    let mut answer = client.execute(request).await.map_err(failed)?;
+    let mut built = openidconnect::http::Response::builder().status(answer.status());
+    for (name, value) in answer.headers() {
+        built = built.header(name, value);
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = answer.chunk().await.map_err(failed)? {
+        body.extend_from_slice(&chunk);
+        if body.len() > MAX_ANSWER {
+            return Err(CallError::TooLong);
+        }
+    }
+    built.body(body).map_err(CallError::Broken)
+}
+
+/// Why an ID token does not count.
+enum Refusal {
+    /// Its key is not among those known.
+    UnknownKey(String),
+    /// Any other reason.
+    Other(String),
+}
+
+impl Refusal {
+    fn into_text(self) -> String {
+        match self {
+            Self::UnknownKey(text) | Self::Other(text) => text,
+        }
+    }
+}
+
+/// The subject of an ID token, if signature, issuer, audience, expiry, nonce and the hash of the
+/// access token are as they must be.
+fn verify(
+    client: &Client,
+    token: &CoreIdToken,
+    access: &openidconnect::AccessToken,
+    nonce: &Nonce,
+) -> Result<String, Refusal> {
+    use openidconnect::{
+        ClaimsVerificationError as Claims, SignatureVerificationError as Signature,
+    };
+    let verifier: CoreIdTokenVerifier<'_> = client.id_token_verifier().set_allowed_algs(ALGORITHMS);
+    let claims = token
+        .claims(&verifier, nonce)
+        .map_err(|error| match &error {
+            Claims::SignatureVerification(Signature::NoMatchingKey) => {
+                Refusal::UnknownKey(explain(&error))
+            }
+            _ => Refusal::Other(explain(&error)),
+        })?;
+    if let Some(wanted) = claims.access_token_hash() {
+        let other = |error: &dyn std::error::Error| Refusal::Other(explain(error));
+        let algorithm = token.signing_alg().map_err(|error| other(&error))?;
+        let key = token
+            .signing_key(&verifier)
+            .map_err(|error| other(&error))?;
+        let found = AccessTokenHash::from_token(access, algorithm, key).map_err(|e| other(&e))?;
+        if found != *wanted {
+            return Err(Refusal::Other(
+                "the access token is not the ID token's".to_owned(),
+            ));
+        }
+    }
+    Ok(claims.subject().to_string())
+}
+
+/// All claims of a token that was verified. The library's typed claims leave out what it does not
+/// know, and the roles may be anywhere.
+fn payload(token: &CoreIdToken) -> Option<Map<String, Value>> {
+    let text = token.to_string();
+    let part = text.split('.').nth(1)?;
+    let json = data_encoding::BASE64URL_NOPAD
+        .decode(part.as_bytes())
+        .ok()?;
+    serde_json::from_slice(&json).ok()
+}
+
+/// What a failed exchange says. The provider's own words are kept short; they may hold no secret,
+/// but nobody promises that, so only its error code is.
+fn refused<E, T>(error: &RequestTokenError<E, T>) -> ProviderError
+where
+    E: std::error::Error + 'static,
+    T: openidconnect::ErrorResponse + 'static,
+    T: std::fmt::Display,
+{
+    match error {
+        RequestTokenError::ServerResponse(answer) => {
+            let text = answer.to_string();
+            let code = text.split([':', ' ']).next().unwrap_or_default();
+            ProviderError::Refused(
+                code.chars()
+                    .filter(|c| c.is_ascii_graphic())
+                    .take(60)
+                    .collect(),
+            )
+        }
+        RequestTokenError::Request(error) => ProviderError::Unreachable(explain(error)),
+        RequestTokenError::Parse(..) => {
+            ProviderError::Refused("its answer is not a token response".to_owned())
+        }
+        RequestTokenError::Other(_) => {
+            ProviderError::Refused("its answer is incomplete".to_owned())
+        }
+    }
+}
+
+/// An error with its causes, in one line.
+fn explain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let more = inner.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        cause = inner.source();
+    }
+    text.chars().take(300).collect()
+}

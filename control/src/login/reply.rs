@@ -1,0 +1,66 @@
+//! Answers of login: never stored, never named to the next site.
+
+use axum::body::Body;
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use maud::Markup;
+
+/// What a page of ours may do: show itself. The style is inline; there is no script.
+const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
+                              form-action 'self'; frame-ancestors 'none'";
+
+/// A redirect (303) that sets cookies.
+pub(super) fn redirect(to: &str, cookies: &[String]) -> Response {
+    let Ok(location) = HeaderValue::from_str(to) else {
+        tracing::error!("redirect target is not a header value");
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    };
+    let mut answer = StatusCode::SEE_OTHER.into_response();
+    answer.headers_mut().insert(header::LOCATION, location);
+    harden(&mut answer);
+    set_cookies(&mut answer, cookies);
+    answer
+}
+
+/// A page.
+pub(super) fn page(status: StatusCode, markup: &Markup, cookies: &[String]) -> Response {
+    let mut answer = (status, Body::from(markup.0.clone())).into_response();
+    let headers = answer.headers_mut();
+    let html = HeaderValue::from_static("text/html; charset=utf-8");
+    headers.insert(header::CONTENT_TYPE, html);
+    headers.insert(
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(CONTENT_POLICY),
+    );
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+    }
+    harden(&mut answer);
+    set_cookies(&mut answer, cookies);
+    answer
+}
+
+fn harden(answer: &mut Response) {
+    const HEADERS: [(HeaderName, &str); 4] = [
+        (header::CACHE_CONTROL, "no-store"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+    ];
+    for (name, value) in HEADERS {
+        answer
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
+    }
+}
+
+fn set_cookies(answer: &mut Response, cookies: &[String]) {
+    for cookie in cookies {
+        match HeaderValue::from_str(cookie) {
+            Ok(value) => {
+                answer.headers_mut().append(header::SET_COOKIE, value);
+            }
+            Err(_) => tracing::error!("cookie is not a header value"),
+        }
+    }
+}
