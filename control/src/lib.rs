@@ -2,5 +2,6 @@
 //! only writer.
 
 pub mod cluster;
+pub mod login;
 pub mod template;
 pub mod upgrade;
