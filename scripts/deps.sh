@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Checks what a build (or the tests) needs beyond the crates. As root on Debian it installs what is
+# missing; otherwise it says what to run.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+what=${1:?usage: deps.sh build|test}
+
+packages=()
+need() { command -v "$1" >/dev/null || packages+=("$2"); }
+need cc gcc
+need cmake cmake # zlib-ng, which the proxy library builds
+if [ "$what" = test ]; then
+  [ -n "${CHROMIUM:-}" ] || need chromium chromium
+fi
+
+if [ ${#packages[@]} -gt 0 ]; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    echo "installing: ${packages[*]}"
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
+  else
+    echo "missing; please run: sudo apt-get install -y ${packages[*]}" >&2
+    exit 1
+  fi
+fi
+
+if ! command -v cargo >/dev/null; then
+  echo "missing: cargo. Install Rust with rustup (https://rustup.rs); rust-toolchain.toml picks the version." >&2
+  exit 1
+fi
+
+if [ "$what" = test ]; then
+  if ! command -v node >/dev/null || [ "$(node -p 'process.versions.node.split(".")[0]')" -lt 20 ]; then
+    echo "missing: Node.js 20 or newer, for the browser and MCP client tests: sudo apt-get install -y nodejs npm" >&2
+    exit 1
+  fi
+  if ! command -v kubectl >/dev/null; then
+    echo "missing: kubectl, for the tests of the embedded API server: see https://kubernetes.io/docs/tasks/tools/" >&2
+    exit 1
+  fi
+  for folder in tests/clients tests/browser; do
+    [ -f "$folder/package-lock.json" ] || continue
+    # npm leaves a copy of the lock file behind; if it is the newer one, nothing is to be done.
+    if [ ! "$folder/node_modules/.package-lock.json" -nt "$folder/package-lock.json" ]; then
+      (cd "$folder" && PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm ci --no-audit --no-fund --loglevel=error)
+    fi
+  done
+fi
