@@ -1,0 +1,133 @@
+//! `nogoo9-sample`: a workspace to try things with. A page with a real shell, a clock
+//! that streams, an upload, and a few endpoints that tests and demonstrations need
+//! (slow, streamed, echoed and failing answers).
+//!
+//! It is an ordinary workspace application: it knows nothing of the edge in front of
+//! it, uses relative URLs only, and is told who it is by its environment ([`Config`]).
+//! On `SIGTERM` its health check fails, requests in flight may finish, streams end and
+//! sockets close with 1012 (service restart).
+
+mod config;
+mod page;
+mod routes;
+mod shell;
+mod sockets;
+
+use std::io;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::serve::ListenerExt;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use config::{Config, ConfigError};
+
+/// How long requests in flight may take once the program is asked to end.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// One running sample.
+#[derive(Debug)]
+struct Sample {
+    config: Config,
+    ready_at: Instant,
+    /// It was asked to end.
+    closing: CancellationToken,
+    /// It was asked to end badly.
+    died: CancellationToken,
+    sockets: TaskTracker,
+}
+
+/// Why the sample could not run.
+#[derive(Debug, thiserror::Error)]
+pub enum SampleError {
+    /// Its address cannot be bound.
+    #[error("cannot listen on {address}: {source}; set POD_IP and PORT to a free address")]
+    Listen {
+        /// The address asked for.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Signals cannot be received.
+    #[error("cannot receive signals: {0}")]
+    Signal(io::Error),
+    /// The server failed.
+    #[error("the server failed: {0}")]
+    Serve(io::Error),
+}
+
+/// Runs until `SIGTERM` or `SIGINT`; the exit code of the process.
+///
+/// # Errors
+/// When it cannot start.
+pub async fn run(config: Config) -> Result<ExitCode, SampleError> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(SampleError::Signal)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(SampleError::Signal)?;
+    if config.crash {
+        tracing::error!("CRASH=1: ending at once");
+        return Ok(ExitCode::FAILURE);
+    }
+    tokio::select! {
+        () = tokio::time::sleep(config.start_delay) => {}
+        _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
+    }
+    let address = config.address();
+    let listener = TcpListener::bind(address)
+        .await
+        .map_err(|source| SampleError::Listen { address, source })?;
+    let sample = Arc::new(Sample {
+        ready_at: Instant::now() + config.ready_delay,
+        config,
+        closing: CancellationToken::new(),
+        died: CancellationToken::new(),
+        sockets: TaskTracker::new(),
+    });
+    tracing::info!(
+        address = %listener.local_addr().unwrap_or(address),
+        version = sample.config.version,
+        "the sample workspace is up"
+    );
+    let signalled = sample.closing.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("asked to end");
+        signalled.cancel();
+    });
+    serve(listener, sample).await
+}
+
+async fn serve(listener: TcpListener, sample: Arc<Sample>) -> Result<ExitCode, SampleError> {
+    let listener = listener.tap_io(|stream| {
+        // Keystrokes are small and must not wait for each other.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "TCP_NODELAY could not be set");
+        }
+    });
+    let closing = sample.closing.clone();
+    let server = axum::serve(listener, routes::router(Arc::clone(&sample)))
+        .with_graceful_shutdown(closing.clone().cancelled_owned());
+    let bound = async {
+        closing.cancelled().await;
+        tokio::time::sleep(DRAIN).await;
+    };
+    tokio::select! {
+        result = server => result.map_err(SampleError::Serve)?,
+        () = bound => tracing::warn!("some requests did not finish in time"),
+        () = sample.died.cancelled() => {
+            tracing::error!("told to die");
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    sample.sockets.close();
+    let _ = tokio::time::timeout(Duration::from_secs(2), sample.sockets.wait()).await;
+    Ok(ExitCode::SUCCESS)
+}
