@@ -12,6 +12,32 @@
 //!
 //! Guarantees: every operation has a deadline; memory does not grow with the length of
 //! a run (histograms, bounded samples, bounded labels); dropping a handle ends its tasks.
+//!
+//! ```no_run
+//! use nogoo9_load::{EchoClient, HttpLoad, Phases, SocketOptions};
+//!
+//! # async fn example(url: url::Url, token: &str) -> Result<(), Box<dyn std::error::Error>> {
+//! let phases = Phases::new("before");
+//! let bearer = format!("Bearer {token}");
+//! let load = HttpLoad::new(&url.join("info")?)?
+//!     .connections(64)
+//!     .rate(1000.0)?
+//!     .header("Authorization", &bearer)?
+//!     .label(|answer| Some(answer.headers.get("x-pod")?.to_str().ok()?.to_owned()))
+//!     .start(&phases)?;
+//! let options = SocketOptions::new(&url.join("echo")?)?.header("Authorization", &bearer)?;
+//! let socket = EchoClient::open(options, &phases).await?;
+//!
+//! phases.enter("during");
+//! // … upgrade something …
+//! phases.mark("committed");
+//!
+//! let (http, echo) = (load.finish().await, socket.finish().await);
+//! println!("{}", http.table());
+//! assert!(http.failures == 0 && echo.kept(), "{:?} {echo:?}", http.samples);
+//! # Ok(())
+//! # }
+//! ```
 
 mod dial;
 mod error;
