@@ -7,3 +7,4 @@ pub mod idp;
 pub mod kubelet;
 pub mod sample;
 pub mod shim;
+pub mod supervisor;

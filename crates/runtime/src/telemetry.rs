@@ -1,10 +1,10 @@
 //! Logs: `tracing` to standard error as text or JSON, and the `log` crate bridged in.
 
-use std::io::IsTerminal as _;
+use std::{io::IsTerminal as _, sync::Mutex};
 
-use tracing::level_filters::LevelFilter;
+use tracing::{Subscriber, level_filters::LevelFilter};
 use tracing_log::AsLog as _;
-use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, layer::SubscriberExt as _};
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, layer::SubscriberExt as _};
 
 /// Shape of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Telemetry {
     ///
     /// # Errors
     /// The parser's message.
-    pub(crate) fn check_filter(filter: &str) -> Result<(), String> {
+    pub fn check_filter(filter: &str) -> Result<(), String> {
         EnvFilter::builder()
             .parse(filter)
             .map(drop)
@@ -57,27 +57,49 @@ impl Telemetry {
     /// # Errors
     /// [`TelemetryError`].
     pub fn install(&self) -> Result<(), TelemetryError> {
-        let filter =
-            EnvFilter::builder()
-                .parse(&self.filter)
-                .map_err(|e| TelemetryError::Filter {
-                    filter: self.filter.clone(),
-                    reason: e.to_string(),
-                })?;
+        set(Registry::default().with(self.terminal()?))
+    }
+
+    /// As [`Telemetry::install`], and writes what passes `filter` to `file` too, as text.
+    ///
+    /// # Errors
+    /// [`TelemetryError`].
+    pub fn install_with_file<W>(&self, file: W, filter: &str) -> Result<(), TelemetryError>
+    where
+        W: std::io::Write + Send + 'static,
+    {
+        let lines = fmt::layer()
+            .with_ansi(false)
+            .with_writer(Mutex::new(file))
+            .with_filter(parse(filter)?);
+        set(Registry::default().with(self.terminal()?).with(lines))
+    }
+
+    fn terminal(&self) -> Result<impl Layer<Registry> + Send + Sync + use<>, TelemetryError> {
         let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         let lines = fmt::layer::<Registry>().with_writer(std::io::stderr);
         let lines = match self.format {
             LogFormat::Text => lines.with_ansi(colour).boxed(),
             LogFormat::Json => lines.json().flatten_event(true).boxed(),
         };
-        tracing::subscriber::set_global_default(
-            Registry::default().with(lines.with_filter(filter)),
-        )
-        .map_err(|_| TelemetryError::Installed)?;
-        // Pingora logs through `log`; the bridge drops what the filter would drop.
-        tracing_log::LogTracer::builder()
-            .with_max_level(LevelFilter::current().as_log())
-            .init()
-            .map_err(|_| TelemetryError::Installed)
+        Ok(lines.with_filter(parse(&self.filter)?))
     }
+}
+
+fn parse(filter: &str) -> Result<EnvFilter, TelemetryError> {
+    EnvFilter::builder()
+        .parse(filter)
+        .map_err(|e| TelemetryError::Filter {
+            filter: filter.to_owned(),
+            reason: e.to_string(),
+        })
+}
+
+fn set(subscriber: impl Subscriber + Send + Sync) -> Result<(), TelemetryError> {
+    tracing::subscriber::set_global_default(subscriber).map_err(|_| TelemetryError::Installed)?;
+    // Pingora logs through `log`; the bridge drops what the filter would drop.
+    tracing_log::LogTracer::builder()
+        .with_max_level(LevelFilter::current().as_log())
+        .init()
+        .map_err(|_| TelemetryError::Installed)
 }
