@@ -107,6 +107,3 @@ pub fn router(login: Arc<Login>) -> Router {
         )
         .with_state(login)
 }
-
-#[cfg(test)]
-mod tests;

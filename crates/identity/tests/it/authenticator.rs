@@ -51,8 +51,9 @@ fn who_is_calling() {
 
     let by_cookie = Ok(Some(("alice".to_owned(), Via::Cookie)));
     let by_bearer = Ok(Some(("bob".to_owned(), Via::Bearer)));
+    type Row<'a> = (&'static str, Vec<(&'static str, &'a str)>, Verdict);
     type Verdict = Result<Option<(String, Via)>, TokenError>;
-    let table: Vec<(&str, Vec<(&'static str, &str)>, Verdict)> = vec![
+    let table: Vec<Row<'_>> = vec![
         ("nothing", vec![], Ok(None)),
         ("cookie", vec![("cookie", &alice)], by_cookie.clone()),
         ("bearer", vec![("authorization", &bob)], by_bearer.clone()),

@@ -1,0 +1,239 @@
+//! A browser, as far as login needs one: hosts, cookies with their rules, and a clock.
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Request, StatusCode, header};
+use http_body_util::BodyExt;
+use nogoo9_control::login::{Login, LoginConfig, SESSION_TTL, router};
+use nogoo9_identity::Verified;
+use nogoo9_identity::code::{new_nonce, nonce_hash};
+use nogoo9_identity::jwks::Keys;
+use nogoo9_identity::keys::{SigningKey, public_jwks};
+use nogoo9_identity::keyset::KeySet;
+use nogoo9_identity::policy::ClaimPolicy;
+use nogoo9_identity::session::{SessionSigner, Sessions};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use tower::ServiceExt;
+
+pub(crate) const CONSOLE: &str = "localhost:9009";
+pub(crate) const WORKSPACE: &str = "dev.localhost:9009";
+
+/// An edge with one browser before it.
+pub(crate) struct Browser {
+    router: Router,
+    sessions: Sessions,
+    ahead: Arc<AtomicI64>,
+    /// By host, then by name.
+    pub(crate) cookies: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+/// What came back.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+}
+
+pub(crate) fn config(issuer: &str) -> LoginConfig {
+    LoginConfig {
+        public_url: "http://localhost:9009/".parse().expect("a URL"),
+        workspace_domain: CONSOLE.to_owned(),
+        issuer: issuer.to_owned(),
+        client_id: "nogoo9".to_owned(),
+        client_secret: None,
+        resource: Some("http://localhost:9009/mcp".to_owned()),
+        audience: "http://localhost:9009/mcp".to_owned(),
+        scopes: vec!["profile".to_owned()],
+        session_ttl: SESSION_TTL,
+    }
+}
+
+impl Browser {
+    pub(crate) fn new(config: LoginConfig) -> Self {
+        let policy = ClaimPolicy {
+            roles_claim: "realm_access.roles".to_owned(),
+            ..ClaimPolicy::default()
+        };
+        Self::with_policy(config, policy)
+    }
+
+    pub(crate) fn with_policy(config: LoginConfig, policy: ClaimPolicy) -> Self {
+        let policy = Arc::new(policy);
+        let key = SigningKey::generate().expect("a key");
+        let set = KeySet::parse(public_jwks([&key]).as_bytes()).expect("a key set");
+        let issuer = config.public_url.to_string();
+        let sessions = Sessions::new(issuer.clone(), Arc::clone(&policy), Keys::fixed(set));
+        let ahead = Arc::new(AtomicI64::new(0));
+        let offset = Arc::clone(&ahead);
+        let clock = Arc::new(move || crate::provider::now() + offset.load(Ordering::SeqCst));
+        let login = Login::new(config, policy, SessionSigner::new(key, issuer), clock);
+        let router = router(Arc::new(login.expect("login")));
+        Self {
+            router,
+            sessions,
+            ahead,
+            cookies: BTreeMap::new(),
+        }
+    }
+
+    /// Lets time pass for the edge, in seconds.
+    pub(crate) fn wait(&self, seconds: i64) {
+        self.ahead.fetch_add(seconds, Ordering::SeqCst);
+    }
+
+    pub(crate) fn now(&self) -> i64 {
+        crate::provider::now() + self.ahead.load(Ordering::SeqCst)
+    }
+
+    /// Opens a page of a host, as the proxy forwards it to control.
+    pub(crate) async fn get(&mut self, host: &str, path: &str) -> Answer {
+        self.send("GET", host, path, &[]).await
+    }
+
+    pub(crate) async fn send(
+        &mut self,
+        method: &str,
+        host: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Answer {
+        let mut request = Request::builder().method(method).uri(path);
+        request = if host == CONSOLE {
+            request.header("host", host)
+        } else {
+            request
+                .header("host", "control.internal")
+                .header("x-forwarded-host", host)
+        };
+        let jar = self.cookies.entry(host.to_owned()).or_default();
+        let cookie: Vec<String> = jar
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        if !cookie.is_empty() {
+            request = request.header("cookie", cookie.join("; "));
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Body::empty()).expect("a request");
+        let answer = self
+            .router
+            .clone()
+            .oneshot(request)
+            .await
+            .expect("an answer");
+        let (parts, body) = answer.into_parts();
+        for set in parts.headers.get_all(header::SET_COOKIE) {
+            let set = set.to_str().expect("ASCII");
+            for part in ["; Path=/", "; HttpOnly", "; SameSite=Lax", "; Max-Age="] {
+                assert!(set.contains(part), "{set}");
+            }
+            assert!(!set.contains("Domain"), "{set}");
+            assert!(set.len() < 4096, "too long for a browser: {}", set.len());
+            let (name, value) = set
+                .split(';')
+                .next()
+                .and_then(|p| p.split_once('='))
+                .expect("a pair");
+            if set.contains("Max-Age=0;") {
+                jar.remove(name);
+            } else {
+                jar.insert(name.to_owned(), value.to_owned());
+            }
+        }
+        let body = body.collect().await.expect("a body").to_bytes();
+        let body = String::from_utf8(body.to_vec()).expect("UTF-8");
+        Answer {
+            status: parts.status,
+            headers: parts.headers,
+            body,
+        }
+    }
+
+    /// Whose session a host's cookie is.
+    pub(crate) fn session(&self, host: &str) -> Option<Arc<Verified>> {
+        let token = self.cookies.get(host)?.get("nogoo9")?;
+        self.sessions.verify(token, host, self.now()).ok()
+    }
+
+    /// What the proxy does for a browser without a session on a workspace's host: a nonce there, and
+    /// the way to the console.
+    pub(crate) fn meet(&mut self, host: &str, return_to: &str) -> String {
+        let nonce = new_nonce().expect("a nonce");
+        let hash = nonce_hash(&nonce);
+        self.cookies
+            .entry(host.to_owned())
+            .or_default()
+            .insert("nogoo9-nonce".to_owned(), nonce);
+        let query = url::form_urlencoded::Serializer::new(String::new())
+            .extend_pairs([("host", host), ("return", return_to), ("n", &hash)])
+            .finish();
+        format!("/auth/open?{query}")
+    }
+
+    /// Signs in on the console, at a provider of [`crate::provider`].
+    pub(crate) async fn sign_in(
+        &mut self,
+        provider: &crate::provider::Provider,
+        path: &str,
+    ) -> Answer {
+        let away = self.get(CONSOLE, path).await;
+        let back = provider.sign_in(away.location());
+        self.get(CONSOLE, &path_of(back.as_str())).await
+    }
+}
+
+impl Answer {
+    /// Where a redirect leads; what holds for every answer of login is checked on the way.
+    pub(crate) fn location(&self) -> &str {
+        assert_eq!(self.status, StatusCode::SEE_OTHER, "{}", self.body);
+        self.assert_private();
+        self.headers[header::LOCATION].to_str().expect("ASCII")
+    }
+
+    /// A page with the status, a "try again" link, and all that holds for pages.
+    pub(crate) fn assert_page(&self, status: StatusCode, again: &str) {
+        assert_eq!(self.status, status, "{}", self.body);
+        self.assert_private();
+        assert_eq!(
+            self.headers[header::CONTENT_TYPE],
+            "text/html; charset=utf-8"
+        );
+        let policy = self.headers[header::CONTENT_SECURITY_POLICY]
+            .to_str()
+            .expect("ASCII");
+        assert!(policy.starts_with("default-src 'none'"), "{policy}");
+        let link = format!(
+            "<a class=\"go\" href=\"{}\">Try again</a>",
+            again.replace('&', "&amp;")
+        );
+        assert!(self.body.contains(&link), "{link} is not in {}", self.body);
+    }
+
+    fn assert_private(&self) {
+        assert_eq!(self.headers[header::CACHE_CONTROL], "no-store");
+        assert_eq!(self.headers[header::REFERRER_POLICY], "no-referrer");
+        assert_eq!(self.headers[header::X_CONTENT_TYPE_OPTIONS], "nosniff");
+        assert_eq!(self.headers[header::X_FRAME_OPTIONS], "DENY");
+    }
+}
+
+/// Path and query of a URL.
+pub(crate) fn path_of(url: &str) -> String {
+    let url = url::Url::parse(url).expect("a URL");
+    url[url::Position::BeforePath..].to_owned()
+}
+
+/// The value of a query parameter.
+pub(crate) fn param(url: &str, name: &str) -> String {
+    let base = url::Url::parse("http://localhost:9009").expect("a URL");
+    let url = base.join(url).expect("a URL");
+    let found = url.query_pairs().find(|(one, _)| one == name);
+    found
+        .unwrap_or_else(|| panic!("no {name} in {url}"))
+        .1
+        .into_owned()
+}

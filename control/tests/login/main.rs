@@ -1,0 +1,15 @@
+//! Login as a browser sees it: real requests through the router, against a provider over HTTP.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod browser;
+mod handover;
+mod keys;
+mod local;
+mod provider;
+mod refusals;
+mod return_path;
+mod sign_in;

@@ -1,0 +1,253 @@
+//! A provider that does what a test tells it: also what no honest one does.
+
+use axum::extract::{RawForm, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use data_encoding::BASE64URL_NOPAD;
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use nogoo9_identity::keys::SigningKey;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256, Sha512};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use tokio::task::JoinHandle;
+use url::Url;
+
+/// What the provider is to do differently.
+#[derive(Default)]
+pub(crate) struct Whims {
+    /// Added to the claims of the ID token; null takes one out.
+    pub(crate) claims: Option<Value>,
+    /// Header of the ID token.
+    pub(crate) header: Option<Header>,
+    /// Signs with a key that is not published.
+    pub(crate) foreign_key: bool,
+    /// Publishes a second key and signs with it.
+    pub(crate) rotated: bool,
+    /// Sent instead of the token response.
+    pub(crate) instead: Option<(u16, String)>,
+    /// No ID token in the response.
+    pub(crate) no_id_token: bool,
+    /// Has no end-session endpoint.
+    pub(crate) no_logout: bool,
+    /// Takes secrets in the body only.
+    pub(crate) secret_in_body: bool,
+}
+
+pub(crate) struct Provider {
+    pub(crate) issuer: String,
+    pub(crate) whims: Mutex<Whims>,
+    /// Forms and `Authorization` headers that came to the token endpoint.
+    pub(crate) exchanges: Mutex<Vec<(BTreeMap<String, String>, Option<String>)>>,
+    pub(crate) discoveries: AtomicUsize,
+    codes: Mutex<BTreeMap<String, BTreeMap<String, String>>>,
+    keys: [SigningKey; 3],
+    server: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Provider {
+    pub(crate) async fn start() -> Arc<Self> {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+            .await
+            .expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let key = || SigningKey::generate().expect("a key");
+        let provider = Arc::new(Self {
+            issuer: format!("http://{address}"),
+            whims: Mutex::default(),
+            exchanges: Mutex::default(),
+            discoveries: AtomicUsize::new(0),
+            codes: Mutex::default(),
+            keys: [key(), key(), key()],
+            server: Mutex::default(),
+        });
+        let router = Router::new()
+            .route("/.well-known/openid-configuration", get(discovery))
+            .route("/jwks", get(jwks))
+            .route("/token", post(token))
+            .with_state(Arc::clone(&provider));
+        let server = tokio::spawn(async move {
+            axum::serve(listener, router).await.expect("serving");
+        });
+        *provider.server.lock().expect("no panic") = Some(server);
+        provider
+    }
+
+    pub(crate) fn whims(&self, change: impl FnOnce(&mut Whims)) {
+        change(&mut self.whims.lock().expect("no panic"));
+    }
+
+    /// Stops answering, for good.
+    pub(crate) async fn go_away(&self) {
+        let server = self
+            .server
+            .lock()
+            .expect("no panic")
+            .take()
+            .expect("it runs");
+        server.abort();
+        let _ = server.await;
+    }
+
+    /// Somebody signs in at the address that a browser was sent to; gives where it is sent back to.
+    pub(crate) fn sign_in(&self, at: &str) -> Url {
+        let at = Url::parse(at).expect("a URL");
+        assert!(
+            at.as_str()
+                .starts_with(&format!("{}/authorize?", self.issuer)),
+            "{at}"
+        );
+        let asked: BTreeMap<String, String> = at.query_pairs().into_owned().collect();
+        let mut codes = self.codes.lock().expect("no panic");
+        let code = format!("code-{}", codes.len());
+        let mut back = Url::parse(&asked["redirect_uri"]).expect("a URL");
+        back.query_pairs_mut()
+            .append_pair("code", &code)
+            .append_pair("state", &asked["state"])
+            .append_pair("iss", &self.issuer);
+        codes.insert(code, asked);
+        back
+    }
+
+    fn id_token(&self, asked: &BTreeMap<String, String>, access: &str) -> String {
+        let whims = self.whims.lock().expect("no panic");
+        let key = match (whims.foreign_key, whims.rotated) {
+            (true, _) => &self.keys[2],
+            (_, true) => &self.keys[1],
+            _ => &self.keys[0],
+        };
+        // Half of the hash that Ed25519 uses (OpenID Connect Core, section 3.1.3.6).
+        let hash = Sha512::digest(access.as_bytes());
+        let mut claims = json!({
+            "iss": self.issuer,
+            "sub": "alice",
+            "aud": asked["client_id"],
+            "iat": now(),
+            "exp": now() + 600,
+            "nonce": asked["nonce"],
+            "at_hash": BASE64URL_NOPAD.encode(&hash[..32]),
+            "realm_access": {"roles": ["user", "dev"]},
+        });
+        for (name, value) in whims
+            .claims
+            .iter()
+            .flat_map(|c| c.as_object().expect("an object"))
+        {
+            if value.is_null() {
+                claims.as_object_mut().expect("an object").remove(name);
+            } else {
+                claims[name] = value.clone();
+            }
+        }
+        let mut header = Header::new(Algorithm::EdDSA);
+        header.kid = Some(key.kid().to_owned());
+        let header = whims.header.clone().unwrap_or(header);
+        let pem = key.to_pem().expect("PEM");
+        let signing = match header.alg {
+            Algorithm::HS256 => EncodingKey::from_secret(b"the client secret"),
+            _ => EncodingKey::from_ed_pem(pem.as_bytes()),
+        };
+        jsonwebtoken::encode(&header, &claims, &signing.expect("a key")).expect("a token")
+    }
+}
+
+impl Drop for Provider {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.lock().expect("no panic").take() {
+            server.abort();
+        }
+    }
+}
+
+pub(crate) fn now() -> i64 {
+    jiff::Timestamp::now().as_second()
+}
+
+async fn discovery(State(provider): State<Arc<Provider>>) -> Response {
+    provider.discoveries.fetch_add(1, Ordering::SeqCst);
+    let whims = provider.whims.lock().expect("no panic");
+    let at = |path: &str| format!("{}{path}", provider.issuer);
+    let mut document = json!({
+        "issuer": provider.issuer,
+        "authorization_endpoint": at("/authorize"),
+        "token_endpoint": at("/token"),
+        "jwks_uri": at("/jwks"),
+        "end_session_endpoint": at("/logout"),
+        "response_types_supported": ["code"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": ["EdDSA"],
+        "token_endpoint_auth_methods_supported":
+            [if whims.secret_in_body { "client_secret_post" } else { "client_secret_basic" }],
+    });
+    if whims.no_logout {
+        document
+            .as_object_mut()
+            .expect("an object")
+            .remove("end_session_endpoint");
+    }
+    Json(document).into_response()
+}
+
+async fn jwks(State(provider): State<Arc<Provider>>) -> Response {
+    let published = if provider.whims.lock().expect("no panic").rotated {
+        2
+    } else {
+        1
+    };
+    let keys: Vec<Value> = provider
+        .keys
+        .iter()
+        .take(published)
+        .map(SigningKey::public_jwk)
+        .collect();
+    Json(json!({ "keys": keys })).into_response()
+}
+
+async fn token(
+    State(provider): State<Arc<Provider>>,
+    headers: HeaderMap,
+    RawForm(form): RawForm,
+) -> Response {
+    let form: BTreeMap<String, String> = url::form_urlencoded::parse(&form).into_owned().collect();
+    let credentials = headers.get(header::AUTHORIZATION);
+    let credentials = credentials.map(|value| value.to_str().expect("ASCII").to_owned());
+    provider
+        .exchanges
+        .lock()
+        .expect("no panic")
+        .push((form.clone(), credentials));
+    if let Some((status, body)) = &provider.whims.lock().expect("no panic").instead {
+        let status = StatusCode::from_u16(*status).expect("a status");
+        return (
+            status,
+            [(header::CONTENT_TYPE, "application/json")],
+            body.clone(),
+        )
+            .into_response();
+    }
+    let refuse =
+        |error: &str| (StatusCode::BAD_REQUEST, Json(json!({"error": error}))).into_response();
+    let Some(asked) = provider
+        .codes
+        .lock()
+        .expect("no panic")
+        .remove(&form["code"])
+    else {
+        return refuse("invalid_grant");
+    };
+    let hash = Sha256::digest(form["code_verifier"].as_bytes());
+    if asked["code_challenge_method"] != "S256"
+        || asked["code_challenge"] != BASE64URL_NOPAD.encode(&hash)
+        || asked["redirect_uri"] != form["redirect_uri"]
+    {
+        return refuse("invalid_grant");
+    }
+    let mut answer = json!({"access_token": "access", "token_type": "Bearer", "expires_in": 600});
+    if !provider.whims.lock().expect("no panic").no_id_token {
+        answer["id_token"] = json!(provider.id_token(&asked, "access"));
+    }
+    Json(answer).into_response()
+}
