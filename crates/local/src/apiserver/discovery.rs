@@ -137,20 +137,30 @@ pub(crate) fn openapi_document(path: &str) -> Option<Value> {
         } else {
             ""
         };
-        let query = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}});
-        let operation = json!({
-            "x-kubernetes-action": "patch",
-            "x-kubernetes-group-version-kind":
-                {"group": group, "version": version, "kind": info.kind},
-            "parameters": [query("dryRun"), query("fieldManager"), query("fieldValidation")],
-            "responses": {"200": {"description": "OK"}},
-        });
         paths.insert(
             format!("/{path}/{scope}{}/{{name}}", info.plural),
-            json!({"patch": operation}),
+            validated_patch(group, version, info.kind),
+        );
+    }
+    if group.is_empty() {
+        // kubectl looks up the kind of a whole file, and `List` is one: what it holds is sent
+        // object by object, and so validated like any other.
+        paths.insert(
+            format!("/{path}/list"),
+            validated_patch(group, version, "List"),
         );
     }
     Some(json!({
         "openapi": "3.0.0", "info": {"title": "Kubernetes", "version": VERSION.2}, "paths": paths,
     }))
+}
+
+fn validated_patch(group: &str, version: &str, kind: &str) -> Value {
+    let query = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string"}});
+    json!({"patch": {
+        "x-kubernetes-action": "patch",
+        "x-kubernetes-group-version-kind": {"group": group, "version": version, "kind": kind},
+        "parameters": [query("dryRun"), query("fieldManager"), query("fieldValidation")],
+        "responses": {"200": {"description": "OK"}},
+    }})
 }

@@ -246,7 +246,7 @@ fn merge_list(
 
 /// Puts the listed items in the order asked for, in the places that they hold together; items
 /// that the patch does not know keep theirs.
-fn reorder(list: &mut Vec<Value>, order: &[Value], by: Option<&str>) {
+fn reorder(list: &mut [Value], order: &[Value], by: Option<&str>) {
     let rank = |item: &Value| {
         order.iter().position(|wanted| match by {
             Some(by) => wanted.get(by).is_some() && wanted.get(by) == item.get(by),

@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::*;
 
-fn strategic(resource: Resource, object: Value, patch: Value) -> Value {
-    apply(resource, PatchType::Strategic, &patch, &object).unwrap()
+fn strategic(resource: Resource, object: &Value, patch: &Value) -> Value {
+    apply(resource, PatchType::Strategic, patch, object).unwrap()
 }
 
 #[test]
@@ -13,7 +13,7 @@ fn strategic_maps_merge_and_null_deletes() {
     let object = json!({"metadata": {"labels": {"a": "1", "b": "2"}, "annotations": {"x": "y"}}});
     let patch = json!({"metadata": {"labels": {"a": null, "c": "3"}, "annotations": null}});
     assert_eq!(
-        strategic(Resource::ConfigMaps, object, patch),
+        strategic(Resource::ConfigMaps, &object, &patch),
         json!({"metadata": {"labels": {"b": "2", "c": "3"}}})
     );
 }
@@ -34,7 +34,7 @@ fn strategic_lists_merge_by_key() {
         "tolerations": [{"key": "j"}],
     }});
     assert_eq!(
-        strategic(Resource::Pods, object, patch),
+        strategic(Resource::Pods, &object, &patch),
         json!({"spec": {
             "containers": [
                 {"name": "a", "image": "x:2", "env": [{"name": "L", "value": "2"}, {"name": "M", "value": "3"}]},
@@ -101,7 +101,7 @@ fn strategic_directives() {
             json!(["b/x"]),
         ),
     ] {
-        let patched = strategic(Resource::Pods, pod(), patch.clone());
+        let patched = strategic(Resource::Pods, &pod(), &patch);
         assert_eq!(
             patched.pointer(pointer).cloned().unwrap_or_default(),
             expected,
@@ -121,7 +121,7 @@ fn conditions_merge_by_type_and_statuses_are_replaced() {
         "containerStatuses": [{"name": "a", "ready": false}],
     }});
     assert_eq!(
-        strategic(Resource::Pods, object, patch),
+        strategic(Resource::Pods, &object, &patch),
         json!({"status": {
             "conditions": [{"type": "Ready", "status": "True"}, {"type": "PodScheduled", "status": "True"}],
             "containerStatuses": [{"name": "a", "ready": false}],

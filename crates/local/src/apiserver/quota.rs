@@ -25,7 +25,7 @@ fn counted(name: &str) -> Option<Resource> {
         "configmaps" => Some(Resource::ConfigMaps),
         "secrets" => Some(Resource::Secrets),
         "persistentvolumeclaims" => Some(Resource::PersistentVolumeClaims),
-        "resourcequotas" => Some(Resource::ResourceQuotas),
+        "resourcequotas" => Some(Resource::Quotas),
         _ => None,
     }
 }
@@ -55,7 +55,7 @@ pub(crate) fn admit(
     namespace: &str,
     object_name: &str,
 ) -> Result<(), Failure> {
-    for quota in tx.list(Resource::ResourceQuotas, Some(namespace)) {
+    for quota in tx.list(Resource::Quotas, Some(namespace)) {
         let (mut requested, mut used, mut limited) = (Vec::new(), Vec::new(), Vec::new());
         for (name, hard) in limits(&quota) {
             if counted(&name) != Some(resource) {
@@ -87,7 +87,7 @@ pub(crate) fn admit(
 
 /// Brings `status` of the namespace's quotas up to date.
 pub(crate) fn refresh(tx: &mut Tx<'_>, namespace: &str) {
-    for quota in tx.list(Resource::ResourceQuotas, Some(namespace)) {
+    for quota in tx.list(Resource::Quotas, Some(namespace)) {
         let mut used = Map::new();
         for name in limits(&quota).into_keys() {
             if let Some(count) = usage(tx, namespace, &name) {
@@ -99,7 +99,7 @@ pub(crate) fn refresh(tx: &mut Tx<'_>, namespace: &str) {
         object::set(&mut fresh, &["status", "hard"], hard);
         object::set(&mut fresh, &["status", "used"], Value::Object(used));
         if fresh != *quota {
-            tx.put(Resource::ResourceQuotas, fresh);
+            tx.put(Resource::Quotas, fresh);
         }
     }
 }

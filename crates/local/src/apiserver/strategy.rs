@@ -27,7 +27,7 @@ pub(crate) fn prepare_create(resource: Resource, object: &mut Value, now: &str) 
             object::default(object, &["spec", "volumeMode"], "Filesystem");
             object::set(object, &["status"], json!({"phase": "Pending"}));
         }
-        Resource::ResourceQuotas => object::set(object, &["status"], json!({})),
+        Resource::Quotas => object::set(object, &["status"], json!({})),
         Resource::Secrets => {
             fold_string_data(object);
             object::default(object, &["type"], "Opaque");
@@ -88,7 +88,7 @@ fn validate_body(resource: Resource, object: &Value, causes: &mut Vec<Cause>) {
                 causes.push(Cause::required("spec.resources[storage]", ""));
             }
         }
-        Resource::ResourceQuotas => {
+        Resource::Quotas => {
             let hard = object.pointer("/spec/hard").and_then(Value::as_object);
             for (name, amount) in hard.into_iter().flatten() {
                 let counts = name == "pods" || name.starts_with("count/");
@@ -249,7 +249,7 @@ fn kind_update(resource: Resource, old: &Value, new: &mut Value, causes: &mut Ve
         Resource::EndpointSlices => immutable(old, new, "addressType", causes),
         Resource::Nodes
         | Resource::ServiceAccounts
-        | Resource::ResourceQuotas
+        | Resource::Quotas
         | Resource::Events
         | Resource::Leases => {}
     }

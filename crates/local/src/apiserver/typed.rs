@@ -36,7 +36,7 @@ pub(crate) fn canonical(resource: Resource, mut input: Value) -> Result<Canonica
         Resource::Secrets => round::<Secret>(&input),
         Resource::PersistentVolumeClaims => round::<PersistentVolumeClaim>(&input),
         Resource::ServiceAccounts => round::<ServiceAccount>(&input),
-        Resource::ResourceQuotas => round::<ResourceQuota>(&input),
+        Resource::Quotas => round::<ResourceQuota>(&input),
         Resource::Events => round::<Event>(&input),
         Resource::Leases => round::<Lease>(&input),
         Resource::EndpointSlices => round::<EndpointSlice>(&input),

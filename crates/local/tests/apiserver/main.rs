@@ -1,6 +1,13 @@
 //! The embedded API server, through kube-rs, kubectl and plain HTTPS.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests fail the test"
+)]
 
 mod clients;
+mod durability;
 mod kubectl;
 mod support;
 mod watching;

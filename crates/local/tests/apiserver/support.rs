@@ -16,14 +16,14 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub const NAMESPACE: &str = "workspaces";
+pub(crate) const NAMESPACE: &str = "workspaces";
 /// Nothing here takes this long unless it is broken.
-pub const LONG: Duration = Duration::from_secs(30);
+pub(crate) const LONG: Duration = Duration::from_secs(30);
 
-pub struct Server {
-    pub address: SocketAddr,
-    pub ca: String,
-    pub data_dir: PathBuf,
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) ca: String,
+    pub(crate) data_dir: PathBuf,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
@@ -36,24 +36,42 @@ fn tokens() -> Tokens {
     }
 }
 
+pub(crate) fn config(data_dir: &Path, port: u16) -> ApiServerConfig {
+    install_provider();
+    ApiServerConfig {
+        data_dir: data_dir.to_owned(),
+        listen: SocketAddr::from(([127, 0, 0, 1], port)),
+        tokens: tokens(),
+    }
+}
+
+fn install_provider() {
+    static PROVIDER: Once = Once::new();
+    PROVIDER.call_once(|| {
+        // Another test of this process may have been first.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
+}
+
+pub(crate) async fn client_of(address: SocketAddr, ca: &str, token: &str) -> Client {
+    install_provider();
+    let parsed = Kubeconfig::from_yaml(&kubeconfig(address, ca, token, NAMESPACE)).unwrap();
+    let mut config = Config::from_custom_kubeconfig(parsed, &KubeConfigOptions::default())
+        .await
+        .unwrap();
+    config.default_retry = false;
+    Client::try_from(config).unwrap()
+}
+
 impl Server {
-    pub async fn start(data_dir: &Path) -> Self {
+    pub(crate) async fn start(data_dir: &Path) -> Self {
         Self::start_on(data_dir, 0).await
     }
 
-    pub async fn start_on(data_dir: &Path, port: u16) -> Self {
-        static PROVIDER: Once = Once::new();
-        PROVIDER.call_once(|| {
-            // Another test of this process may have been first.
-            let _ = rustls::crypto::ring::default_provider().install_default();
-        });
-        let bound = bind(ApiServerConfig {
-            data_dir: data_dir.to_owned(),
-            listen: SocketAddr::from(([127, 0, 0, 1], port)),
-            tokens: tokens(),
-        })
-        .await
-        .expect("the server binds");
+    pub(crate) async fn start_on(data_dir: &Path, port: u16) -> Self {
+        let bound = bind(config(data_dir, port))
+            .await
+            .expect("the server binds");
         let (address, ca) = (bound.address(), bound.ca_pem().to_owned());
         let stop = CancellationToken::new();
         let task = tokio::spawn(bound.serve(stop.clone()));
@@ -66,7 +84,7 @@ impl Server {
         }
     }
 
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.stop.cancel();
         tokio::time::timeout(LONG, self.task)
             .await
@@ -74,25 +92,20 @@ impl Server {
             .expect("no panic");
     }
 
-    pub fn kubeconfig(&self, token: &str) -> String {
+    pub(crate) fn kubeconfig(&self, token: &str) -> String {
         kubeconfig(self.address, &self.ca, token, NAMESPACE)
     }
 
-    pub async fn client(&self) -> Client {
+    pub(crate) async fn client(&self) -> Client {
         self.client_with("admin-token").await
     }
 
-    pub async fn client_with(&self, token: &str) -> Client {
-        let parsed = Kubeconfig::from_yaml(&self.kubeconfig(token)).expect("a kubeconfig");
-        let mut config = Config::from_custom_kubeconfig(parsed, &KubeConfigOptions::default())
-            .await
-            .expect("a config");
-        config.default_retry = false;
-        Client::try_from(config).expect("a client")
+    pub(crate) async fn client_with(&self, token: &str) -> Client {
+        client_of(self.address, &self.ca, token).await
     }
 
     /// A raw request; returns status, headers and body as JSON.
-    pub async fn raw(
+    pub(crate) async fn raw(
         &self,
         method: reqwest::Method,
         path: &str,
@@ -123,19 +136,19 @@ impl Server {
     }
 
     /// kubectl with a kubeconfig of its own.
-    pub fn kubectl(&self) -> Kubectl {
+    pub(crate) fn kubectl(&self) -> Kubectl {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("config"), self.kubeconfig("admin-token")).unwrap();
         Kubectl { home }
     }
 }
 
-pub struct Kubectl {
+pub(crate) struct Kubectl {
     home: TempDir,
 }
 
 impl Kubectl {
-    pub fn command(&self, args: &[&str]) -> tokio::process::Command {
+    pub(crate) fn command(&self, args: &[&str]) -> tokio::process::Command {
         let mut command = tokio::process::Command::new("kubectl");
         command
             .args(args)
@@ -148,7 +161,7 @@ impl Kubectl {
         command
     }
 
-    pub async fn run(&self, args: &[&str], stdin: &str) -> Output {
+    pub(crate) async fn run(&self, args: &[&str], stdin: &str) -> Output {
         use tokio::io::AsyncWriteExt;
         let mut child = self
             .command(args)
@@ -164,11 +177,11 @@ impl Kubectl {
     }
 
     /// Runs a command that must succeed without a warning; returns what it printed.
-    pub async fn ok(&self, args: &[&str]) -> String {
+    pub(crate) async fn ok(&self, args: &[&str]) -> String {
         self.ok_with(args, "").await
     }
 
-    pub async fn ok_with(&self, args: &[&str], stdin: &str) -> String {
+    pub(crate) async fn ok_with(&self, args: &[&str], stdin: &str) -> String {
         let output = self.run(args, stdin).await;
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "kubectl {args:?}: {stderr}");
@@ -180,14 +193,14 @@ impl Kubectl {
     }
 
     /// Runs a command that must fail; returns what it complained of.
-    pub async fn fails(&self, args: &[&str], stdin: &str) -> String {
+    pub(crate) async fn fails(&self, args: &[&str], stdin: &str) -> String {
         let output = self.run(args, stdin).await;
         assert!(!output.status.success(), "kubectl {args:?} succeeded");
         String::from_utf8(output.stderr).unwrap()
     }
 }
 
-pub async fn make_namespace(client: &Client) {
+pub(crate) async fn make_namespace(client: &Client) {
     let namespace: Namespace =
         serde_json::from_value(json!({"metadata": {"name": NAMESPACE}})).unwrap();
     Api::<Namespace>::all(client.clone())
@@ -197,7 +210,7 @@ pub async fn make_namespace(client: &Client) {
 }
 
 /// A node that is ready, as a kubelet registers it.
-pub async fn make_node(client: &Client, name: &str) {
+pub(crate) async fn make_node(client: &Client, name: &str) {
     let node: Node = serde_json::from_value(json!({
         "metadata": {"name": name},
         "status": {
@@ -217,15 +230,15 @@ pub async fn make_node(client: &Client, name: &str) {
         .unwrap();
 }
 
-pub fn pods(client: &Client) -> Api<Pod> {
+pub(crate) fn pods(client: &Client) -> Api<Pod> {
     Api::namespaced(client.clone(), NAMESPACE)
 }
 
-pub fn pod(name: &str) -> Pod {
+pub(crate) fn pod(name: &str) -> Pod {
     pod_with(name, |_| {})
 }
 
-pub fn pod_with(name: &str, change: impl FnOnce(&mut Value)) -> Pod {
+pub(crate) fn pod_with(name: &str, change: impl FnOnce(&mut Value)) -> Pod {
     let mut pod = json!({
         "metadata": {"name": name, "labels": {"app": "w"}},
         "spec": {"containers": [{"name": "main", "image": "nogoo9-sample:1.0"}]},
@@ -235,7 +248,7 @@ pub fn pod_with(name: &str, change: impl FnOnce(&mut Value)) -> Pod {
 }
 
 /// What a kubelet reports of a pod that serves.
-pub async fn make_ready(pods: &Api<Pod>, name: &str) {
+pub(crate) async fn make_ready(pods: &Api<Pod>, name: &str) {
     let status = json!({"status": {
         "phase": "Running", "podIP": "127.64.0.9", "startTime": "2026-01-01T00:00:00Z",
         "conditions": [
@@ -252,7 +265,7 @@ pub async fn make_ready(pods: &Api<Pod>, name: &str) {
 }
 
 /// Waits until a pod is as wanted.
-pub async fn until(pods: &Api<Pod>, name: &str, wanted: impl Fn(&Pod) -> bool) -> Pod {
+pub(crate) async fn until(pods: &Api<Pod>, name: &str, wanted: impl Fn(&Pod) -> bool) -> Pod {
     use futures::{StreamExt, TryStreamExt};
     let config = kube::runtime::watcher::Config::default().fields(&format!("metadata.name={name}"));
     let stream = kube::runtime::watcher(pods.clone(), config);
@@ -270,7 +283,7 @@ pub async fn until(pods: &Api<Pod>, name: &str, wanted: impl Fn(&Pod) -> bool) -
     .unwrap_or_else(|_| panic!("pod {name} does not become as wanted"))
 }
 
-pub fn api_error(error: kube::Error) -> (u16, String, String) {
+pub(crate) fn api_error(error: kube::Error) -> (u16, String, String) {
     match error {
         kube::Error::Api(status) => (status.code, status.reason.clone(), status.message.clone()),
         other => panic!("not an API error: {other}"),

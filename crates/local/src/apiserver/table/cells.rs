@@ -94,7 +94,7 @@ pub(crate) fn columns(resource: Resource) -> &'static [Column] {
             }
         }
         Resource::ServiceAccounts => const { &[NAME, number("Secrets"), AGE] },
-        Resource::ResourceQuotas => const { &[NAME, col("Request"), col("Limit"), AGE] },
+        Resource::Quotas => const { &[NAME, col("Request"), col("Limit"), AGE] },
         Resource::Events => {
             const {
                 &[
@@ -156,7 +156,7 @@ pub(crate) fn row(resource: Resource, object: &Value, now: Timestamp) -> Value {
         Resource::Secrets => json!([name, text(object, "/type"), size(object, "/data"), old]),
         Resource::PersistentVolumeClaims => claim(object, name, &old),
         Resource::ServiceAccounts => json!([name, size(object, "/secrets"), old]),
-        Resource::ResourceQuotas => {
+        Resource::Quotas => {
             let (requests, limits) = quota(object);
             json!([name, requests, limits, old])
         }

@@ -136,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    fn show(status: Value) -> String {
+    fn show(status: &Value) -> String {
         show_pod(
             &json!({"spec": {"containers": [{}, {}], "initContainers": [{}]}, "status": status}),
         )
@@ -212,7 +212,7 @@ mod tests {
                 "0/2 Init:Error 0",
             ),
         ] {
-            assert_eq!(show(status.clone()), expected, "{status}");
+            assert_eq!(show(&status), expected, "{status}");
         }
     }
 
