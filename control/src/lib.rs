@@ -1,7 +1,16 @@
 //! nogoo9-control: the co-process of the edge. MCP tools, JSON API, login, background upgrades; the
 //! only writer.
+//!
+//! `service` holds every command and query once; `mcp` and `http` are thin adapters over it.
+//! Commands change workspace records through `cluster`, the only holder of a writing client;
+//! `upgrade` brings pods to what the records say.
 
 pub mod cluster;
+pub mod config;
+pub mod http;
 pub mod login;
+pub mod mcp;
+pub mod run;
+pub mod service;
 pub mod template;
 pub mod upgrade;

@@ -1,6 +1,6 @@
 //! Pod templates: read, given a version, rendered into a workspace's pod.
 //!
-//! Everything here but [`folder`] is pure. A template is a pod spec in YAML or JSON with the
+//! Everything here but [`folder`] and [`source`] is pure. A template is a pod spec in YAML or JSON with the
 //! annotations of `nogoo9_model::keys`; its [version](Template::version) is a hash of the *parsed*
 //! spec and of those annotations that reach a pod, so rewriting it in another style or touching its
 //! deadlines does not make workspaces outdated.
@@ -8,6 +8,7 @@
 mod parameters;
 mod parse;
 mod render;
+pub mod source;
 pub mod folder;
 mod substitute;
 mod version;

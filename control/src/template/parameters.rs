@@ -226,9 +226,8 @@ impl Parameter {
             min: bound(min)?,
             max: bound(max)?,
         };
-        match &parameter.default {
-            Some(default) => parameter.check(default).map_err(|e| format!("has a default that {e}"))?,
-            None => {}
+        if let Some(default) = &parameter.default {
+            parameter.check(default).map_err(|e| format!("has a default that {e}"))?;
         }
         Ok(parameter)
     }

@@ -1,0 +1,140 @@
+//! Control's flags, and the settings they become.
+
+use clap::Parser;
+use nogoo9_runtime::args::{Common, CommonArgs, ConfigArgs, Defaults};
+use nogoo9_runtime::config::{Configure, Problems};
+use nogoo9_runtime::secret::Secret;
+use std::path::PathBuf;
+use url::Url;
+
+/// The co-process of the nogoo9 edge: MCP tools, JSON API, sign-in, and background upgrades of
+/// cloud workspaces.
+#[derive(Parser, Debug)]
+#[command(name = "nogoo9-control", version, after_help = "All flags can also be set by their environment variables, \
+    or in the file named by --config. --check-config tells whether all is well.")]
+pub struct Args {
+    #[command(flatten)]
+    common: CommonArgs,
+    #[command(flatten)]
+    control: ControlArgs,
+}
+
+/// Flags that only control has.
+#[derive(clap::Args, Debug, Default)]
+#[command(next_help_heading = "Control")]
+struct ControlArgs {
+    /// Namespace of control's own objects: records, operations, keys and templates.
+    /// [default: nogoo9-system]
+    #[arg(long, env = "NOGOO9_NAMESPACE", value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// Our client id at the identity provider.
+    #[arg(long, env = "NOGOO9_CLIENT_ID", value_name = "ID")]
+    client_id: Option<String>,
+    /// File with our client secret. Without it: a public client, protected by PKCE alone.
+    #[arg(long, env = "NOGOO9_CLIENT_SECRET_FILE", value_name = "FILE")]
+    client_secret_file: Option<String>,
+    /// Admin URL of a proxy, asked which pods are still in use; may be repeated.
+    #[arg(long, env = "NOGOO9_PROXY_ADMIN", value_name = "URL", value_delimiter = ',')]
+    proxy_admin: Vec<String>,
+    /// Folder with templates, one YAML or JSON file each, beside those in ConfigMaps.
+    #[arg(long, env = "NOGOO9_TEMPLATES_DIR", value_name = "DIR")]
+    templates_dir: Option<PathBuf>,
+}
+
+/// Checked settings.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// What both binaries have.
+    pub common: Common,
+    /// Namespace of control's own objects.
+    pub namespace: String,
+    /// Client id at the identity provider.
+    pub client_id: String,
+    /// Client secret, unless we are a public client.
+    pub client_secret: Option<Secret>,
+    /// Admin URLs of the proxies.
+    pub proxies: Vec<Url>,
+    /// Folder with templates.
+    pub templates_dir: Option<PathBuf>,
+}
+
+impl Configure for Args {
+    type Settings = Settings;
+
+    fn config(&self) -> &ConfigArgs {
+        &self.common.config
+    }
+
+    fn settings(&self, problems: &mut Problems) -> Option<Settings> {
+        // Everything is looked at before anything is unwrapped, so that all mistakes are seen.
+        let ControlArgs { namespace, client_id, client_secret_file, proxy_admin, templates_dir } = &self.control;
+        let common = self.common.resolve(&Defaults::CONTROL, problems);
+        let namespace = problems.namespace("namespace", namespace.as_deref(), "nogoo9-system");
+        let client_id = problems.required("client-id", client_id.as_deref(), "nogoo9").map(ToOwned::to_owned);
+        let client_secret = problems.secret_file("client-secret-file", client_secret_file.as_deref());
+        let proxies = problems.urls("proxy-admin", proxy_admin);
+        if let Some(folder) = templates_dir
+            && let Err(error) = std::fs::read_dir(folder)
+        {
+            problems.add("templates-dir", format!("{} cannot be read: {error}; name an existing folder", folder.display()));
+        }
+        if let (Some(common), Some(own)) = (&common, &namespace)
+            && common.kube.workspaces_namespace == *own
+        {
+            problems.add(
+                "namespace",
+                format!("is '{own}', as --workspaces-namespace is; keep control's keys and records in one of their own"),
+            );
+        }
+        Some(Settings {
+            common: common?,
+            namespace: namespace?,
+            client_id: client_id?,
+            client_secret: client_secret?,
+            proxies: proxies?,
+            templates_dir: templates_dir.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nogoo9_runtime::config::{ConfigError, Loaded, load};
+
+    fn settings(flags: &[&str]) -> Result<Settings, Vec<String>> {
+        let line = std::iter::once("nogoo9-control").chain(flags.iter().copied()).map(Into::into);
+        match load::<Args>(line) {
+            Ok(Loaded::Run(settings)) => Ok(settings),
+            Err(ConfigError::Problems(all)) => Err(all.into_iter().map(|problem| problem.flag).collect()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn all_mistakes_at_once_by_flag() {
+        let mut flags = settings(&[
+            "--listen=here",
+            "--namespace=A",
+            "--client-secret-file=/does/not/exist",
+            "--proxy-admin=ftp://x",
+            "--templates-dir=/does/not/exist",
+        ])
+        .unwrap_err();
+        flags.sort();
+        let expected =
+            ["client-id", "client-secret-file", "issuer", "listen", "namespace", "proxy-admin", "public-url", "templates-dir"];
+        assert_eq!(flags, expected);
+    }
+
+    #[test]
+    fn defaults_and_one_namespace_for_both() {
+        let good = ["--public-url=http://localhost:9009", "--issuer=http://localhost:9011", "--client-id=nogoo9"];
+        let settings_ = settings(&good).unwrap();
+        assert_eq!(settings_.namespace, "nogoo9-system");
+        assert_eq!(settings_.common.public.listen.port(), 9010);
+        assert_eq!(settings_.common.identity.audiences, ["http://localhost:9009/mcp"]);
+        let flags = [&good[..], &["--namespace=one", "--workspaces-namespace=one"]].concat();
+        assert_eq!(settings(&flags).unwrap_err(), ["namespace"]);
+    }
+}

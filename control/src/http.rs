@@ -1,0 +1,75 @@
+//! The HTTP surface: JSON API, MCP, login and the page at `/`, behind one set of limits.
+
+mod api;
+mod auth;
+mod page;
+mod reply;
+
+pub use auth::{Auth, Proof, any_caller, authority, bearer_caller};
+
+use crate::mcp;
+use crate::service::Service;
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::Response;
+use http::{HeaderValue, header};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tower_http::catch_panic::CatchPanicLayer;
+use url::Url;
+
+/// Largest body of an API or form request, in bytes.
+const MAX_BODY: usize = 64 * 1024;
+/// Longest time that a request may take: over the longest wait, under the proxy's patience.
+const TIMEOUT: Duration = Duration::from_secs(40);
+
+/// Everything that the routes need.
+#[derive(Clone)]
+pub struct App {
+    /// Commands and queries.
+    pub service: Service,
+    /// Who is calling.
+    pub auth: Auth,
+    /// URL of the console.
+    pub public: Url,
+    /// Issuer, to which signing out may lead.
+    pub issuer: Url,
+    /// Cancelled when the process stops.
+    pub stop: CancellationToken,
+}
+
+/// All routes but login's: merge those in.
+pub fn router(app: App) -> Router {
+    let mcp = mcp::endpoint(app.service.clone(), &app.public, app.stop.clone());
+    let mcp = Router::new()
+        .route_service("/mcp", mcp)
+        .layer(from_fn_with_state(app.auth.clone(), bearer_caller));
+    let api = api::router(app.service.clone())
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(from_fn(timeout))
+        .layer(from_fn_with_state(app.auth.clone(), any_caller));
+    Router::new()
+        .nest("/api/v1", api)
+        .merge(mcp)
+        .merge(page::router(app).layer(DefaultBodyLimit::max(MAX_BODY)).layer(from_fn(timeout)))
+        .fallback(|| async { reply::not_found() })
+}
+
+/// What wraps every route, login's too.
+pub fn limits(router: Router) -> Router {
+    router.layer(from_fn(no_sniff)).layer(CatchPanicLayer::new())
+}
+
+async fn timeout(request: axum::extract::Request, next: axum::middleware::Next) -> Response {
+    match tokio::time::timeout(TIMEOUT, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => reply::timed_out(),
+    }
+}
+
+async fn no_sniff(request: axum::extract::Request, next: axum::middleware::Next) -> Response {
+    let mut response = next.run(request).await;
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}

@@ -1,0 +1,131 @@
+//! `/api/v1`: the JSON API, a thin adapter over the service.
+
+use super::reply::{bad_body, bad_query, json, method_not_allowed, not_found};
+use crate::service::{ListWorkspaces, Service, SpawnWorkspace, WaitForOperation};
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{Extension, Path, Query, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use http::StatusCode;
+use nogoo9_model::access::Caller;
+use serde::Deserialize;
+
+/// The verified caller, put there by the middleware.
+type By = Extension<Caller>;
+
+/// The routes below `/api/v1`. [`Caller`] must be among the extensions of every request.
+pub(super) fn router(service: Service) -> Router {
+    Router::new()
+        .route("/workspaces", get(list).post(spawn))
+        .route("/workspaces/{id}", get(workspace).delete(delete))
+        .route("/workspaces/{id}/start", post(start))
+        .route("/workspaces/{id}/stop", post(stop))
+        .route("/workspaces/{id}/upgrade", post(upgrade))
+        .route("/operations", get(operations))
+        .route("/operations/{id}", get(operation))
+        .route("/operations/{id}/wait", get(wait))
+        .route("/templates", get(templates))
+        .route("/templates/{name}", get(template))
+        .route("/capabilities", get(capabilities))
+        .fallback(|| async { not_found() })
+        .method_not_allowed_fallback(|| async { method_not_allowed() })
+        .with_state(service)
+}
+
+async fn list(
+    State(service): State<Service>,
+    Extension(caller): By,
+    query: Result<Query<ListWorkspaces>, QueryRejection>,
+) -> Response {
+    match query {
+        Ok(Query(query)) => json(service.list_workspaces(&caller, &query).await),
+        Err(rejection) => bad_query(&rejection),
+    }
+}
+
+async fn workspace(State(service): State<Service>, Extension(caller): By, Path(id): Path<String>) -> Response {
+    json(service.get_workspace(&caller, &id).await)
+}
+
+async fn spawn(
+    State(service): State<Service>,
+    Extension(caller): By,
+    body: Result<Json<SpawnWorkspace>, JsonRejection>,
+) -> Response {
+    let Json(body) = match body {
+        Ok(body) => body,
+        Err(rejection) => return bad_body(&rejection),
+    };
+    match service.spawn_workspace(&caller, body).await {
+        Ok(workspace) => {
+            let mut response = json(Ok(workspace));
+            *response.status_mut() = StatusCode::CREATED;
+            response
+        }
+        Err(error) => error.into_response(),
+    }
+}
+
+async fn start(State(service): State<Service>, Extension(caller): By, Path(id): Path<String>) -> Response {
+    json(service.start_workspace(&caller, &id).await)
+}
+
+async fn stop(State(service): State<Service>, Extension(caller): By, Path(id): Path<String>) -> Response {
+    json(service.stop_workspace(&caller, &id).await)
+}
+
+async fn delete(State(service): State<Service>, Extension(caller): By, Path(id): Path<String>) -> Response {
+    json(service.delete_workspace(&caller, &id).await)
+}
+
+async fn upgrade(State(service): State<Service>, Extension(caller): By, Path(id): Path<String>) -> Response {
+    json(service.upgrade_workspace(&caller, &id).await)
+}
+
+async fn operations(State(service): State<Service>, Extension(caller): By) -> Response {
+    json(service.list_operations(&caller).await)
+}
+
+async fn operation(State(service): State<Service>, Extension(caller): By, Path(id): Path<String>) -> Response {
+    json(service.get_operation(&caller, &id).await)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WaitQuery {
+    #[serde(default)]
+    seconds: Option<u8>,
+    #[serde(default)]
+    since_revision: Option<String>,
+}
+
+async fn wait(
+    State(service): State<Service>,
+    Extension(caller): By,
+    Path(operation_id): Path<String>,
+    query: Result<Query<WaitQuery>, QueryRejection>,
+) -> Response {
+    let Query(query) = match query {
+        Ok(query) => query,
+        Err(rejection) => return bad_query(&rejection),
+    };
+    let wait = WaitForOperation {
+        operation_id,
+        seconds: query.seconds.unwrap_or(crate::service::MAX_WAIT),
+        since_revision: query.since_revision,
+    };
+    json(service.wait_for_operation(&caller, &wait).await)
+}
+
+async fn templates(State(service): State<Service>, Extension(caller): By) -> Response {
+    json(service.list_templates(&caller).await)
+}
+
+async fn template(State(service): State<Service>, Extension(caller): By, Path(name): Path<String>) -> Response {
+    json(service.get_template(&caller, &name).await)
+}
+
+async fn capabilities(State(service): State<Service>, Extension(caller): By) -> Response {
+    json(Ok(service.get_capabilities(&caller)))
+}

@@ -1,0 +1,102 @@
+//! Who is calling: once, in front of every handler, as an argument for it.
+
+use super::reply;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::{HeaderValue, header};
+use nogoo9_identity::challenge::{challenge, metadata_url};
+use nogoo9_identity::{Authenticator, TokenError, Via};
+use nogoo9_model::access::Caller;
+use nogoo9_runtime::kube::ServerClock;
+use std::sync::Arc;
+use url::Url;
+
+/// Verifies the callers of control's own host.
+#[derive(Clone)]
+pub struct Auth(Arc<Inner>);
+
+struct Inner {
+    authenticator: Arc<Authenticator>,
+    /// Authority of the public URL, which console cookies are bound to.
+    host: String,
+    metadata: String,
+    clock: ServerClock,
+}
+
+/// What a request proves.
+pub enum Proof {
+    /// A verified caller, by cookie or bearer.
+    Caller(Caller, Via),
+    /// Nothing that counts.
+    Nothing,
+    /// A bearer token that is ours and does not verify.
+    Refused(TokenError),
+}
+
+impl Auth {
+    /// For the console at `public`, whose MCP endpoint is the protected resource.
+    #[must_use]
+    pub fn new(authenticator: Arc<Authenticator>, public: &Url, clock: ServerClock) -> Self {
+        let mcp = public.join("/mcp").unwrap_or_else(|_| public.clone());
+        Self(Arc::new(Inner {
+            authenticator,
+            host: authority(public),
+            metadata: metadata_url(&mcp),
+            clock,
+        }))
+    }
+
+    /// Who sent the request.
+    pub async fn prove(&self, method: &http::Method, headers: &http::HeaderMap) -> Proof {
+        let inner = &self.0;
+        let now = inner.clock.now();
+        match inner.authenticator.authenticate_async(method, headers, &inner.host, now).await {
+            Ok(Some(proof)) => Proof::Caller(proof.caller().clone(), proof.via),
+            Ok(None) => Proof::Nothing,
+            Err(error) => Proof::Refused(error),
+        }
+    }
+
+    /// 401 with the way to a token (RFC 9728).
+    #[must_use]
+    pub fn unauthorized(&self, refused: Option<TokenError>) -> Response {
+        let mut response = reply::unauthorized(refused.as_ref());
+        if let Ok(value) = HeaderValue::from_str(&challenge(&self.0.metadata, refused, None)) {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, value);
+        }
+        response
+    }
+}
+
+/// Host and port as browsers write them: without the scheme's own port.
+#[must_use]
+pub fn authority(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+/// Lets verified callers through, with [`Caller`] among the request's extensions.
+pub async fn any_caller(State(auth): State<Auth>, mut request: Request, next: Next) -> Response {
+    match auth.prove(request.method(), request.headers()).await {
+        Proof::Caller(caller, _) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Proof::Nothing => auth.unauthorized(None),
+        Proof::Refused(error) => auth.unauthorized(Some(error)),
+    }
+}
+
+/// As [`any_caller`], by bearer token only: agents have no cookies, and what a browser attaches by
+/// itself shall not drive tools.
+pub async fn bearer_caller(State(auth): State<Auth>, mut request: Request, next: Next) -> Response {
+    match auth.prove(request.method(), request.headers()).await {
+        Proof::Caller(caller, Via::Bearer) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Proof::Caller(_, Via::Cookie) | Proof::Nothing => auth.unauthorized(None),
+        Proof::Refused(error) => auth.unauthorized(Some(error)),
+    }
+}

@@ -1,0 +1,277 @@
+//! The tools.
+
+use super::failure::Failure;
+use crate::service::{
+    Capabilities, Deletion, ListWorkspaces, MAX_WAIT, Operation, OperationId, Operations, Service, SpawnWorkspace,
+    Template, TemplateName, Templates, Upgrade, WaitForOperation, Workspace, WorkspaceId, Workspaces,
+};
+use http::request::Parts;
+use nogoo9_model::access::Caller;
+use rmcp::handler::server::router::tool::ToolRouter;
+use rmcp::handler::server::wrapper::{Json, Parameters};
+use rmcp::model::{
+    CacheScope, Implementation, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
+    ProtocolVersion, ServerCapabilities, ServerConfig,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer, ServerHandler, tool, tool_handler, tool_router};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How often progress is told while an operation is waited for, in seconds.
+const PROGRESS_EVERY: u8 = 3;
+
+/// The tools of nogoo9.
+#[derive(Clone)]
+pub struct Tools {
+    service: Service,
+    tool_router: ToolRouter<Self>,
+}
+
+/// The caller whom the middleware verified. Without one nothing is done: a mistake in how the routes
+/// are put together must not become an open door.
+fn caller(context: &RequestContext<RoleServer>) -> Result<Caller, ErrorData> {
+    context
+        .extensions
+        .get::<Parts>()
+        .and_then(|parts| parts.extensions.get::<Caller>())
+        .cloned()
+        .ok_or_else(|| ErrorData::internal_error("the request was not authenticated", None))
+}
+
+#[tool_router]
+impl Tools {
+    /// Tools over this service.
+    #[must_use]
+    pub fn new(service: Service) -> Self {
+        Self { service, tool_router: Self::tool_router() }
+    }
+
+    /// List workspaces with their status, address and version, and whether their template has moved
+    /// on. One's own; admins see everyone's unless mine is true.
+    #[tool(
+        title = "List workspaces",
+        annotations(read_only_hint = true, destructive_hint = false, idempotent_hint = true, open_world_hint = false)
+    )]
+    async fn list_workspaces(
+        &self,
+        Parameters(args): Parameters<ListWorkspaces>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<Json<Workspaces>, Failure> {
+        let caller = caller(&context)?;
+        Ok(Json(self.service.list_workspaces(&caller, &args).await?))
+    }
+
+    /// Look at one workspace: status in a sentence, address, version, the newest version of its
+    /// template, and why its last upgrade failed.
+    #[tool(
+        title = "Get workspace",
+        annotations(read_only_hint = true, destructive_hint = false, idempotent_hint = true, open_world_hint = false)
+    )]
+    async fn get_workspace(
+        &self,
+        Parameters(args): Parameters<WorkspaceId>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<Json<Workspace>, Failure> {
+        let caller = caller(&context)?;
+        Ok(Json(self.service.get_workspace(&caller, &args.id).await?))
+    }
+
+    /// Make a new workspace from a template. Returns at once; get_workspace tells when it runs.
+    #[tool(
+        title = "Spawn workspace",
+        annotations(read_only_hint = false, destructive_hint = false, idempotent_hint = false, open_world_hint = false)
+    )]
+    async fn spawn_workspace(
+        &self,
+        Parameters(args): Parameters<SpawnWorkspace>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<Json<Workspace>, Failure> {
+        let caller = caller(&context)?;
+        Ok(Json(self.service.spawn_workspace(&caller, args).await?))
+    }
+
+    /// Start a stopped workspace. Does nothing to one that runs.
+    #[tool(
+        title = "Start workspace",
+        annotations(read_only_hint = false, destructive_hint = false, idempotent_hint = true, open_world_hint = false)
+    )]
+    async fn start_workspace(
+        &self,
+        Parameters(args): Parameters<WorkspaceId>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<Json<Workspace>, Failure> {
+        let caller = caller(&context)?;
+        Ok(Json(self.service.start_workspace(&caller, &args.id).await?))
+    }
+
+    /// Stop a workspace: what runs in it ends, its id and settings stay. start_workspace brings it
+    /// back.
+    #[tool(
+        title = "Stop workspace",
+        annotations(read_only_hint = false, destructive_hint = true, idempotent_hint = true, open_world_hint = false)
+    )]
+    async fn stop_workspace(
+        &self,
+        Parameters(args): Parameters<WorkspaceId>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<Json<Workspace>, Failure> {
+        let caller = caller(&context)?;
+        Ok(Json(self.service.stop_workspace(&caller, &args.id).await?))
+    }
+
+    /// Delete a workspace for good, with everything in it.
+    #[tool(
+        title = "Delete workspace",
+        annotations(read_only_hint = false, destructive_hint = true, idempotent_hint = true, open_world_hint = false)
+    )]
+    async fn delete_workspace(
+        &self,
+        Parameters(args): Parameters<WorkspaceId>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<Json<Deletion>, Failure> {
+        let caller = caller(&context)?;
+        Ok(Json(self.service.delete_workspace(&caller, &args.id).await?))
+    }
+
+    /// Move a workspace to the newest version of its template without interrupting those who work in
+    /// it. Returns at once with the operation and the name of the new pod; asked again meanwhile, it
+    /// returns the same. Follow it with wait_for_operation.
+    #[tool(
+        title = "Upgrade workspace",
+        annotations(read_only_hint = false, destructive_hint = true, idempotent_hint = true, open_world_hint = false)
+    )]
+    async fn upgrade_workspace(
+        &self,
+        Parameters(args): Parameters<WorkspaceId>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<Json<Upgrade>, Failure> {
+        let caller = caller(&context)?;
+        Ok(Json(self.service.upgrade_workspace(&caller, &args.id).await?))
+    }
+
+    /// Look at an operation: how far it is and what became of it. Reading one that failed is no
+    /// error: see its state.
+    #[tool(
+        title = "Get operation",
+        annotations(read_only_hint = true, destructive_hint = false, idempotent_hint = true, open_world_hint = false)
+    )]
+    async fn get_operation(
+        &self,
+        Parameters(args): Parameters<OperationId>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<Json<Operation>, Failure> {
+        let caller = caller(&context)?;
+        Ok(Json(self.service.get_operation(&caller, &args.operation_id).await?))
+    }
+
+    /// Wait, 25 seconds at most, until an operation ends or moves on, and return how far it is. Call
+    /// it again, with the revision it returned, until done is true.
+    #[tool(
+        title = "Wait for operation",
+        annotations(read_only_hint = true, destructive_hint = false, idempotent_hint = true, open_world_hint = false)
+    )]
+    async fn wait_for_operation(
+        &self,
+        Parameters(mut args): Parameters<WaitForOperation>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<Json<Operation>, Failure> {
+        let caller = caller(&context)?;
+        let Some(token) = context.meta.get_progress_token() else {
+            return Ok(Json(self.service.wait_for_operation(&caller, &args).await?));
+        };
+        // The same wait in short steps, telling between them what goes on.
+        if args.since_revision.is_none() {
+            args.since_revision = Some(self.service.get_operation(&caller, &args.operation_id).await?.revision);
+        }
+        let end = Instant::now() + Duration::from_secs(args.seconds.min(MAX_WAIT).into());
+        let mut step: u32 = 0;
+        loop {
+            let left = end.saturating_duration_since(Instant::now()).as_secs_f64().ceil();
+            // At most MAX_WAIT, so it fits.
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            let left = left as u8;
+            let seconds = left.min(PROGRESS_EVERY);
+            let answer = self.service.wait_for_operation(&caller, &WaitForOperation { seconds, ..args.clone() }).await?;
+            let moved = args.since_revision.as_ref().is_some_and(|since| *since != answer.revision);
+            let progress = ProgressNotificationParam::new(token.clone(), step.into()).with_message(answer.message.clone());
+            // A client that went away is no reason to fail; the next step ends with its request.
+            let _gone = context.peer.notify_progress(progress).await;
+            if answer.done || moved || left <= PROGRESS_EVERY || context.ct.is_cancelled() {
+                return Ok(Json(answer));
+            }
+            step = step.saturating_add(1);
+        }
+    }
+
+    /// List the newest operations on one's own workspaces; admins see everyone's.
+    #[tool(
+        title = "List operations",
+        annotations(read_only_hint = true, destructive_hint = false, idempotent_hint = true, open_world_hint = false)
+    )]
+    async fn list_operations(&self, context: RequestContext<RoleServer>) -> Result<Json<Operations>, Failure> {
+        let caller = caller(&context)?;
+        Ok(Json(self.service.list_operations(&caller).await?))
+    }
+
+    /// List the templates that one may spawn from, with their parameters.
+    #[tool(
+        title = "List templates",
+        annotations(read_only_hint = true, destructive_hint = false, idempotent_hint = true, open_world_hint = false)
+    )]
+    async fn list_templates(&self, context: RequestContext<RoleServer>) -> Result<Json<Templates>, Failure> {
+        let caller = caller(&context)?;
+        Ok(Json(self.service.list_templates(&caller).await?))
+    }
+
+    /// Look at one template: its version, its parameters and its pod spec.
+    #[tool(
+        title = "Get template",
+        annotations(read_only_hint = true, destructive_hint = false, idempotent_hint = true, open_world_hint = false)
+    )]
+    async fn get_template(
+        &self,
+        Parameters(args): Parameters<TemplateName>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<Json<Template>, Failure> {
+        let caller = caller(&context)?;
+        Ok(Json(self.service.get_template(&caller, &args.name).await?))
+    }
+
+    /// Tell who is calling and what they may do.
+    #[tool(
+        title = "Get capabilities",
+        annotations(read_only_hint = true, destructive_hint = false, idempotent_hint = true, open_world_hint = false)
+    )]
+    async fn get_capabilities(&self, context: RequestContext<RoleServer>) -> Result<Json<Capabilities>, Failure> {
+        let caller = caller(&context)?;
+        Ok(Json(self.service.get_capabilities(&caller)))
+    }
+}
+
+#[tool_handler(router = self.tool_router)]
+impl ServerHandler for Tools {
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let mut list = ListToolsResult::with_all_items(self.tool_router.list_all());
+        // The newest protocol demands cache hints, and clients drop all tools without them; older
+        // ones know no such fields. Private, since what is listed may come to depend on the caller.
+        if context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28) {
+            list = list.with_ttl_ms(0).with_cache_scope(CacheScope::Private);
+        }
+        Ok(list)
+    }
+
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(Implementation::new("nogoo9", env!("CARGO_PKG_VERSION")).with_title("nogoo9 workspaces"))
+            .with_instructions(
+                "Workspaces are personal machines in the cloud, one pod each. Find them with list_workspaces; one whose \
+                 `outdated` is true can be moved to the newest version of its template with upgrade_workspace, which \
+                 returns at once and interrupts nobody: follow it with wait_for_operation until `done` is true.",
+            )
+    }
+}

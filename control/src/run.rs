@@ -1,0 +1,229 @@
+//! The process: parts put together, listeners, readiness, and an orderly end.
+
+use crate::cluster::{Caches, Cluster};
+use crate::config::Settings;
+use crate::http::{App, Auth, limits, router};
+use crate::login::{self, Login, LoginConfig, SESSION_TTL};
+use crate::service::{Links, Metrics, Parts, Service};
+use crate::template::source::Source;
+use crate::upgrade::{Engine, EngineConfig, Proxies};
+use anyhow::Context as _;
+use axum::Router;
+use nogoo9_identity::bearer::{BearerConfig, Bearers};
+use nogoo9_identity::jwks::Keys;
+use nogoo9_identity::keys::{SigningKey, public_jwks};
+use nogoo9_identity::keyset::KeySet;
+use nogoo9_identity::policy::ClaimPolicy;
+use nogoo9_identity::session::{SessionSigner, Sessions};
+use nogoo9_identity::source::KeySource;
+use nogoo9_identity::Authenticator;
+use nogoo9_model::access::Role;
+use nogoo9_runtime::kube::{Connection, Retry, connect};
+use nogoo9_runtime::shutdown::Shutdown;
+use nogoo9_runtime::{admin, listen};
+use prometheus_client::registry::Registry;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+use url::Url;
+
+/// How long open requests and passes may take to finish once stopping.
+const STOP_GRACE: Duration = Duration::from_secs(8);
+/// First pause before the session key is asked for again; doubles up to [`MAX_PAUSE`].
+const MIN_PAUSE: Duration = Duration::from_millis(500);
+/// Longest such pause.
+const MAX_PAUSE: Duration = Duration::from_secs(10);
+
+/// Runs control until it is told to stop.
+///
+/// # Errors
+/// What keeps it from starting, with the flag or object and what to do.
+pub async fn run(settings: Settings) -> anyhow::Result<()> {
+    let shutdown = Shutdown::listen().context("signals cannot be listened for")?;
+    // Sockets and cluster first: whatever is wrong with them is said before anything has begun.
+    let public = listen::bind("listen", settings.common.public.listen).await?;
+    let admin_listener = listen::bind("admin-listen", settings.common.admin.listen).await?;
+    let connection = connect(settings.common.kube.kubeconfig.as_deref(), Retry::Off).await?;
+    connection.check(&settings.common.kube.workspaces_namespace).await?;
+
+    let readiness = admin::Readiness::new();
+    let keys_check = readiness.register("session-keys", "waiting for the session key");
+    let cache_check = readiness.register("cluster", "waiting for the first list of records, pods and operations");
+    let template_check = readiness.register("templates", "waiting for the first list of templates");
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    let admin_stop = CancellationToken::new();
+    let admin_router = admin::router(readiness, Arc::new(registry));
+    let admin_server = tokio::spawn(admin::serve(admin_listener, admin_router, admin_stop.clone()));
+
+    let Some(key) = session_key(&connection, &settings.namespace, &shutdown.graceful).await? else {
+        return Ok(());
+    };
+    keys_check.ready();
+    let control = Control::start(&settings, &connection, key, metrics, shutdown.graceful.clone())?;
+    let (caches, templates) = (control.caches.clone(), control.templates.clone());
+    tokio::spawn(async move {
+        tokio::join!(
+            async { caches.synced().await; cache_check.ready(); },
+            async { templates.synced().await; template_check.ready(); }
+        )
+    });
+    tracing::info!(listen = %settings.common.public.listen, url = %settings.common.public.url, "control is listening");
+    let graceful = shutdown.graceful.clone();
+    let server = axum::serve(public, control.router).with_graceful_shutdown(graceful.clone().cancelled_owned());
+    tokio::select! {
+        served = server.into_future() => served.context("the listener failed")?,
+        () = async { graceful.cancelled().await; tokio::time::sleep(STOP_GRACE).await } => {
+            tracing::warn!("requests still open are dropped");
+        }
+        () = shutdown.force.cancelled() => {}
+    }
+    // The engine ends between two writes; what it leaves undone, the next start goes on with.
+    let _late = tokio::time::timeout(STOP_GRACE, control.engine).await;
+    admin_stop.cancel();
+    let _late = tokio::time::timeout(STOP_GRACE, admin_server).await;
+    Ok(())
+}
+
+/// The session key, from the cluster, as soon as it answers. `None`: stopped meanwhile.
+async fn session_key(
+    connection: &Connection,
+    namespace: &str,
+    stop: &CancellationToken,
+) -> anyhow::Result<Option<SigningKey>> {
+    let mut pause = MIN_PAUSE;
+    loop {
+        match login::keys::load_or_create(connection.client.clone(), namespace).await {
+            Ok(key) => return Ok(Some(key)),
+            Err(error) if error.is_transient() => tracing::warn!(%error, "no session key yet; trying again"),
+            Err(error) => return Err(error.into()),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pause) => pause = pause.saturating_mul(2).min(MAX_PAUSE),
+            () = stop.cancelled() => return Ok(None),
+        }
+    }
+}
+
+/// Control without its listeners: what a test can put on a listener of its own.
+pub struct Control {
+    /// All routes.
+    pub router: Router,
+    /// What the watches know.
+    pub caches: Arc<Caches>,
+    /// Templates.
+    pub templates: Source,
+    /// Ends after the engine was told to stop and has finished its passes.
+    pub engine: JoinHandle<()>,
+}
+
+impl Control {
+    /// Puts the parts together and starts the watches and the engine; `stop` ends them.
+    ///
+    /// # Errors
+    /// A part that cannot be made.
+    pub fn start(
+        settings: &Settings,
+        connection: &Connection,
+        key: SigningKey,
+        metrics: Metrics,
+        stop: CancellationToken,
+    ) -> anyhow::Result<Self> {
+        let common = &settings.common;
+        let cluster = Cluster::new(connection, settings.namespace.clone(), common.kube.workspaces_namespace.clone());
+        let templates = Source::start(&cluster, settings.templates_dir.clone()).context("--templates-dir cannot be read")?;
+        let proxies = Proxies::new(settings.proxies.clone(), common.admin.token.clone())
+            .context("no HTTP client can be made")?;
+        let (engine, worker) = Engine::new(EngineConfig { cluster: cluster.clone(), proxies: proxies.clone() });
+        let poke = engine.clone();
+        let caches = Arc::new(Caches::start(&cluster, move |id: &str| poke.poke(id)));
+        let worker = tokio::spawn(worker.run(caches.clone(), stop.clone()));
+        let service = Service::new(Parts {
+            cluster,
+            caches: caches.clone(),
+            engine,
+            proxies,
+            templates: templates.clone(),
+            links: Links::new(&common.public),
+            metrics,
+        });
+
+        let policy = Arc::new(policy(settings));
+        let (authenticator, refresher) = authenticator(settings, &key, &policy)?;
+        let refresher = AbortOnDropHandle::new(refresher);
+        let login = login(settings, policy, key, connection)?;
+        let app = App {
+            service,
+            auth: Auth::new(Arc::new(authenticator), &common.public.url, connection.clock.clone()),
+            public: common.public.url.clone(),
+            issuer: Url::parse(&common.identity.issuer).context("--issuer is no URL")?,
+            stop: stop.clone(),
+        };
+        let router = limits(router(app).merge(login::router(Arc::new(login))));
+        let engine = tokio::spawn(async move {
+            // Keys are refreshed for as long as the engine runs.
+            let _refresher = refresher;
+            if let Err(error) = worker.await {
+                tracing::error!(%error, "the engine ended by itself");
+                stop.cancel();
+            }
+        });
+        Ok(Self { router, caches, templates, engine })
+    }
+}
+
+fn policy(settings: &Settings) -> ClaimPolicy {
+    let identity = &settings.common.identity;
+    ClaimPolicy {
+        roles_claim: identity.roles_claim.join("."),
+        admin_role: identity.admin_role.clone(),
+        admin_subs: identity.admin_subs.clone(),
+        default_role: if identity.default_role == "viewer" { Role::Viewer } else { Role::User },
+    }
+}
+
+fn authenticator(
+    settings: &Settings,
+    key: &SigningKey,
+    policy: &Arc<ClaimPolicy>,
+) -> anyhow::Result<(Authenticator, JoinHandle<()>)> {
+    let identity = &settings.common.identity;
+    let (issuer_keys, refresher) = Keys::new(KeySource::Issuer(identity.issuer.clone()));
+    let refresher = tokio::spawn(refresher.run());
+    let bearers = Bearers::new(
+        BearerConfig { issuer: identity.issuer.clone(), audiences: identity.audiences.clone() },
+        policy.clone(),
+        issuer_keys,
+    );
+    let own = KeySet::parse(public_jwks([key]).as_bytes()).context("the session key cannot be used")?;
+    let public = &settings.common.public.url;
+    let sessions = Sessions::new(public.as_str(), policy.clone(), Keys::fixed(own));
+    let names = nogoo9_identity::cookie::CookieNames::new(public.scheme() == "https");
+    Ok((Authenticator::new(bearers, sessions, names), refresher))
+}
+
+fn login(
+    settings: &Settings,
+    policy: Arc<ClaimPolicy>,
+    key: SigningKey,
+    connection: &Connection,
+) -> anyhow::Result<Login> {
+    let (public, identity) = (&settings.common.public, &settings.common.identity);
+    let config = LoginConfig {
+        public_url: public.url.clone(),
+        workspace_domain: public.workspace_domain.to_string(),
+        issuer: identity.issuer.clone(),
+        client_id: settings.client_id.clone(),
+        client_secret: settings.client_secret.as_ref().map(|secret| secret.expose().to_owned()),
+        // The browser's session rests on the ID token; no access token of its own is needed.
+        resource: None,
+        audience: identity.audiences.first().cloned().unwrap_or_default(),
+        scopes: vec!["profile".into(), "email".into()],
+        session_ttl: SESSION_TTL,
+    };
+    let clock = connection.clock.clone();
+    let signer = SessionSigner::new(key, config.token_issuer());
+    Login::new(config, policy, signer, Arc::new(move || clock.now())).context("the session key cannot be used")
+}

@@ -1,0 +1,205 @@
+//! Every command and query of nogoo9, once. JSON API, MCP and the page are thin adapters over it.
+//!
+//! Each takes the [`Caller`] as an argument and asks [`nogoo9_model::access::may`] first. Commands
+//! change the workspace's record, by compare-and-swap, and wake the engine; they touch no pod. What
+//! is another's and what is not there give the same answer, field by field.
+
+mod error;
+mod ids;
+mod lifecycle;
+mod links;
+mod metrics;
+mod operations;
+mod templates;
+mod types;
+mod upgrades;
+mod view;
+mod workspaces;
+
+pub use error::{ErrorBody, ErrorCode, ServiceError};
+pub use links::Links;
+pub use metrics::Metrics;
+pub use types::*;
+
+use crate::cluster::{Caches, Cluster};
+use crate::template::source::Source;
+use crate::upgrade::{Engine, Proxies};
+use nogoo9_model::access::{Action, Caller, Denied, Target, Visibility, may};
+use nogoo9_model::record::Record;
+use std::sync::Arc;
+
+/// What the service works with.
+pub struct Parts {
+    /// The cluster, for live reads and conditional writes.
+    pub cluster: Cluster,
+    /// What the watches know.
+    pub caches: Arc<Caches>,
+    /// To be woken after a command.
+    pub engine: Engine,
+    /// The proxies, asked why an old pod is still there.
+    pub proxies: Proxies,
+    /// Templates.
+    pub templates: Source,
+    /// Addresses of workspaces.
+    pub links: Links,
+    /// Counts.
+    pub metrics: Metrics,
+}
+
+/// Commands and queries. Clones share everything.
+#[derive(Clone)]
+pub struct Service(Arc<Parts>);
+
+type Answer<T> = Result<T, ServiceError>;
+
+impl Service {
+    /// A service over these parts.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        Self(Arc::new(parts))
+    }
+
+    /// Workspaces that the caller may see.
+    ///
+    /// # Errors
+    /// The token lacks the scope.
+    pub async fn list_workspaces(&self, caller: &Caller, args: &ListWorkspaces) -> Answer<Workspaces> {
+        self.count("list_workspaces", workspaces::list(&self.0, caller, args))
+    }
+
+    /// One workspace.
+    ///
+    /// # Errors
+    /// [`ServiceError`].
+    pub async fn get_workspace(&self, caller: &Caller, id: &str) -> Answer<Workspace> {
+        self.count("get_workspace", workspaces::get(&self.0, caller, id).await)
+    }
+
+    /// Makes a workspace.
+    ///
+    /// # Errors
+    /// [`ServiceError`].
+    pub async fn spawn_workspace(&self, caller: &Caller, args: SpawnWorkspace) -> Answer<Workspace> {
+        self.count("spawn_workspace", lifecycle::spawn(&self.0, caller, args).await)
+    }
+
+    /// Starts a stopped workspace; one that runs stays as it is.
+    ///
+    /// # Errors
+    /// [`ServiceError`].
+    pub async fn start_workspace(&self, caller: &Caller, id: &str) -> Answer<Workspace> {
+        self.count("start_workspace", lifecycle::start(&self.0, caller, id).await)
+    }
+
+    /// Stops a workspace; its record stays.
+    ///
+    /// # Errors
+    /// [`ServiceError`].
+    pub async fn stop_workspace(&self, caller: &Caller, id: &str) -> Answer<Workspace> {
+        self.count("stop_workspace", lifecycle::stop(&self.0, caller, id).await)
+    }
+
+    /// Deletes a workspace.
+    ///
+    /// # Errors
+    /// [`ServiceError`].
+    pub async fn delete_workspace(&self, caller: &Caller, id: &str) -> Answer<Deletion> {
+        self.count("delete_workspace", lifecycle::delete(&self.0, caller, id).await)
+    }
+
+    /// Begins an upgrade, durably, and returns; or returns the one that is under way.
+    ///
+    /// # Errors
+    /// [`ServiceError`]; then nothing was touched.
+    pub async fn upgrade_workspace(&self, caller: &Caller, id: &str) -> Answer<Upgrade> {
+        self.count("upgrade_workspace", upgrades::upgrade(&self.0, caller, id).await)
+    }
+
+    /// One operation.
+    ///
+    /// # Errors
+    /// [`ServiceError`].
+    pub async fn get_operation(&self, caller: &Caller, id: &str) -> Answer<Operation> {
+        self.count("get_operation", operations::get(&self.0, caller, id).await)
+    }
+
+    /// One operation, once it ended or moved on, or after the given time.
+    ///
+    /// # Errors
+    /// [`ServiceError`].
+    pub async fn wait_for_operation(&self, caller: &Caller, args: &WaitForOperation) -> Answer<Operation> {
+        self.count("wait_for_operation", operations::wait(&self.0, caller, args).await)
+    }
+
+    /// The newest operations that the caller may see.
+    ///
+    /// # Errors
+    /// The token lacks the scope.
+    pub async fn list_operations(&self, caller: &Caller) -> Answer<Operations> {
+        self.count("list_operations", operations::list(&self.0, caller))
+    }
+
+    /// Templates that the caller may use.
+    ///
+    /// # Errors
+    /// The token lacks the scope.
+    pub async fn list_templates(&self, caller: &Caller) -> Answer<Templates> {
+        self.count("list_templates", templates::list(&self.0, caller))
+    }
+
+    /// One template, with its spec.
+    ///
+    /// # Errors
+    /// [`ServiceError`].
+    pub async fn get_template(&self, caller: &Caller, name: &str) -> Answer<Template> {
+        self.count("get_template", templates::get(&self.0, caller, name).await)
+    }
+
+    /// Who is calling and what they may do.
+    #[must_use]
+    pub fn get_capabilities(&self, caller: &Caller) -> Capabilities {
+        let own = Target::Workspace { owner: &caller.sub, visibility: &Visibility::Private };
+        let role = match caller.role {
+            nogoo9_model::access::Role::Viewer => "viewer",
+            nogoo9_model::access::Role::User => "user",
+            nogoo9_model::access::Role::Admin => "admin",
+        };
+        Capabilities {
+            sub: caller.sub.clone(),
+            role: role.to_owned(),
+            roles: caller.roles.clone(),
+            is_admin: caller.is_admin(),
+            can_spawn: may(caller, Action::Spawn, own).is_ok(),
+            can_upgrade_all: may(caller, Action::UpgradeAll, Target::Nothing).is_ok(),
+            scopes: caller.scopes.as_ref().map(|scopes| scopes.iter().cloned().collect()),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+
+    fn count<T>(&self, command: &'static str, result: Answer<T>) -> Answer<T> {
+        self.0.metrics.count(command, result)
+    }
+}
+
+/// Whether the caller may do this to the workspace. No record is refused in the same words as
+/// another's.
+fn allow<'a, R: std::borrow::Borrow<Record>>(
+    caller: &Caller,
+    action: Action,
+    record: Option<&'a R>,
+) -> Result<&'a R, Denied> {
+    let Some(found) = record else {
+        // Speaks of a missing scope exactly where it would for another's workspace.
+        may(caller, action, Target::Nothing)?;
+        return Err(Denied::AccessDenied);
+    };
+    let owner = &found.borrow().owner;
+    may(caller, action, Target::Workspace { owner, visibility: &Visibility::Private })?;
+    Ok(found)
+}
+
+/// Whether the caller may read anything at all.
+fn allow_reading(caller: &Caller) -> Result<(), Denied> {
+    let own = Target::Workspace { owner: &caller.sub, visibility: &Visibility::Private };
+    may(caller, Action::Read, own)
+}

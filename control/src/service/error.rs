@@ -1,0 +1,266 @@
+//! Why a command or query failed: one closed set, mapped here, once, to what JSON API, MCP and
+//! metrics say.
+
+use crate::cluster::ClusterError;
+use crate::template::{RenderError, TemplateError};
+use http::StatusCode;
+use nogoo9_model::access::Denied;
+use nogoo9_model::container::Trouble;
+use nogoo9_model::id::InvalidName;
+use nogoo9_model::record::NotUpgraded;
+use serde::Serialize;
+
+/// A failed command or query. Its text may be shown to the caller as it is.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ServiceError {
+    /// Not allowed; the same for what is another's and for what is not there.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// An argument is wrong.
+    #[error("{argument}: {problem}")]
+    Invalid {
+        /// Its name, as the caller wrote it.
+        argument: &'static str,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+    /// What the user set does not fit the template.
+    #[error(transparent)]
+    Render(#[from] RenderError),
+    /// No usable template.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    /// Somebody has that id, perhaps the caller; it is not said who.
+    #[error("the id '{id}' is taken; choose another, or leave it out")]
+    IdTaken {
+        /// The id.
+        id: String,
+    },
+    /// The workspace is on its way out.
+    #[error("the workspace '{id}' is being deleted; wait until it is gone, then spawn it anew")]
+    Deleting {
+        /// The id.
+        id: String,
+    },
+    /// No upgrade can begin now.
+    #[error("{0}")]
+    NotUpgraded(NotUpgraded),
+    /// The cluster would not take the pod: quota, admission or validation.
+    #[error("the cluster refuses the pod ({0}); nothing was changed. Mend the template '{1}' or ask for more quota")]
+    Refused(Trouble, String),
+    /// The record would not fit its object.
+    #[error("the workspace's record would take {size} bytes, more than {limit}; shorten its inputs or its template")]
+    TooLarge {
+        /// Its size in bytes.
+        size: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// Others changed the workspace at the same time, again and again.
+    #[error("the workspace is being changed by others at this moment; try again")]
+    Contended,
+    /// The cluster cannot be asked or did not do what it was asked.
+    #[error("the cluster does not answer properly ({reason}); nothing was changed unless a later look shows it; try again")]
+    Cluster {
+        /// What happened, in words for people.
+        reason: String,
+    },
+}
+
+/// What kind of failure it is: the `code` of every surface, and the label of metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorCode {
+    /// Not theirs, or not there.
+    AccessDenied,
+    /// The caller's role does not reach that far.
+    Forbidden,
+    /// The token lacks a scope.
+    InsufficientScope,
+    /// An argument is wrong.
+    InvalidArgument,
+    /// No such template.
+    TemplateNotFound,
+    /// The template cannot be used until somebody mends it.
+    TemplateBroken,
+    /// The id is taken.
+    IdTaken,
+    /// Its state does not allow it now.
+    Conflict,
+    /// This version of nogoo9 cannot do it.
+    Unsupported,
+    /// The cluster refuses it.
+    Refused,
+    /// More than fits.
+    TooLarge,
+    /// Try again.
+    Unavailable,
+}
+
+impl ErrorCode {
+    /// As it is written.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::AccessDenied => "access_denied",
+            Self::Forbidden => "forbidden",
+            Self::InsufficientScope => "insufficient_scope",
+            Self::InvalidArgument => "invalid_argument",
+            Self::TemplateNotFound => "template_not_found",
+            Self::TemplateBroken => "template_broken",
+            Self::IdTaken => "id_taken",
+            Self::Conflict => "conflict",
+            Self::Unsupported => "unsupported",
+            Self::Refused => "refused",
+            Self::TooLarge => "too_large",
+            Self::Unavailable => "unavailable",
+        }
+    }
+
+    /// The HTTP status.
+    #[must_use]
+    pub fn status(self) -> StatusCode {
+        match self {
+            Self::AccessDenied | Self::Forbidden | Self::InsufficientScope => StatusCode::FORBIDDEN,
+            Self::InvalidArgument => StatusCode::BAD_REQUEST,
+            Self::TemplateNotFound => StatusCode::NOT_FOUND,
+            Self::TemplateBroken | Self::Unsupported | Self::Refused => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::IdTaken | Self::Conflict => StatusCode::CONFLICT,
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// Whether the same call may succeed a moment later.
+    #[must_use]
+    pub fn is_retryable(self) -> bool {
+        self == Self::Unavailable
+    }
+}
+
+/// What callers get to read: the body of a failed HTTP request, the text of a failed tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ErrorBody {
+    /// Which kind.
+    pub code: ErrorCode,
+    /// What happened and what to do.
+    pub message: String,
+    /// Whether the same call may succeed a moment later.
+    pub retryable: bool,
+}
+
+impl ServiceError {
+    /// Which kind of failure it is.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Denied(Denied::AccessDenied) => ErrorCode::AccessDenied,
+            Self::Denied(Denied::UpgradeAll | Denied::Role { .. }) => ErrorCode::Forbidden,
+            Self::Denied(Denied::Scope { .. }) => ErrorCode::InsufficientScope,
+            Self::Invalid { .. } | Self::Render(RenderError::Input { .. }) => ErrorCode::InvalidArgument,
+            Self::Render(RenderError::Variable { .. }) | Self::Template(TemplateError::Broken { .. }) => {
+                ErrorCode::TemplateBroken
+            }
+            Self::Template(TemplateError::NotFound { .. }) => ErrorCode::TemplateNotFound,
+            Self::IdTaken { .. } => ErrorCode::IdTaken,
+            Self::NotUpgraded(NotUpgraded::NeedsRecreate) => ErrorCode::Unsupported,
+            Self::Deleting { .. } | Self::NotUpgraded(_) => ErrorCode::Conflict,
+            Self::Refused(..) => ErrorCode::Refused,
+            Self::TooLarge { .. } => ErrorCode::TooLarge,
+            Self::Template(TemplateError::Unreadable { .. }) | Self::Contended | Self::Cluster { .. } => {
+                ErrorCode::Unavailable
+            }
+        }
+    }
+
+    /// What callers get to read.
+    #[must_use]
+    pub fn body(&self) -> ErrorBody {
+        let code = self.code();
+        ErrorBody { code, message: self.to_string(), retryable: code.is_retryable() }
+    }
+}
+
+impl From<ClusterError> for ServiceError {
+    fn from(error: ClusterError) -> Self {
+        match error {
+            ClusterError::TooLarge { size, limit } => Self::TooLarge { size, limit },
+            ClusterError::Conflict { .. } | ClusterError::Exists { .. } => Self::Contended,
+            other => Self::Cluster { reason: other.to_string() },
+        }
+    }
+}
+
+impl From<InvalidName> for ServiceError {
+    fn from(error: InvalidName) -> Self {
+        Self::Invalid { argument: "id", problem: error.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_one_code_and_one_status() {
+        let template = |error: fn(String, String) -> TemplateError| {
+            ServiceError::from(error("sample".into(), "because".into()))
+        };
+        for (error, code, status, text) in [
+            (Denied::AccessDenied.into(), "access_denied", 403, "Access Denied"),
+            (
+                Denied::UpgradeAll.into(),
+                "forbidden",
+                403,
+                "Forbidden: Only admin users can upgrade all workspaces",
+            ),
+            (Denied::Role { needed: "user" }.into(), "forbidden", 403, "'user'"),
+            (Denied::Scope { needed: "nogoo9:write" }.into(), "insufficient_scope", 403, "nogoo9:write"),
+            (
+                ServiceError::from(nogoo9_model::id::check_new("A").unwrap_err()),
+                "invalid_argument",
+                400,
+                "id: 'A' cannot be used",
+            ),
+            (
+                template(|name, _| TemplateError::NotFound { name }),
+                "template_not_found",
+                404,
+                "'sample'",
+            ),
+            (
+                template(|name, problem| TemplateError::Broken { name, problem }),
+                "template_broken",
+                422,
+                "'sample' cannot be used: because",
+            ),
+            (
+                template(|name, reason| TemplateError::Unreadable { name, reason }),
+                "unavailable",
+                503,
+                "cannot be read now",
+            ),
+            (ServiceError::IdTaken { id: "dev".into() }, "id_taken", 409, "'dev' is taken"),
+            (ServiceError::Deleting { id: "dev".into() }, "conflict", 409, "being deleted"),
+            (ServiceError::NotUpgraded(NotUpgraded::NotRunning), "conflict", 409, "start it first"),
+            (ServiceError::NotUpgraded(NotUpgraded::NeedsRecreate), "unsupported", 422, "volume"),
+            (ServiceError::TooLarge { size: 9, limit: 5 }, "too_large", 413, "9 bytes, more than 5"),
+            (
+                ServiceError::Refused(Trouble::new("Forbidden", "exceeded quota: q"), "sample".into()),
+                "refused",
+                422,
+                "Forbidden: exceeded quota: q",
+            ),
+            (ServiceError::Contended, "unavailable", 503, "try again"),
+            (ServiceError::Cluster { reason: "timed out".into() }, "unavailable", 503, "timed out"),
+        ] {
+            let body = error.body();
+            assert_eq!((body.code.as_str(), body.code.status().as_u16()), (code, status), "{error:?}");
+            assert!(body.message.contains(text), "{}", body.message);
+            let json = serde_json::to_value(&body).unwrap();
+            assert_eq!(json["code"], code);
+            assert_eq!(json["retryable"], status == 503);
+        }
+    }
+}

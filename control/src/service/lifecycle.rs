@@ -1,0 +1,157 @@
+//! Spawn, start, stop and delete.
+
+use super::types::{Deletion, SpawnWorkspace, Status, Workspace};
+use super::workspaces::{show, shown};
+use super::{Answer, Parts, ServiceError, allow, ids, templates};
+use crate::cluster::ClusterError;
+use crate::template::{RenderInput, Strictness, render};
+use nogoo9_model::access::{Action, Caller, Target, Visibility, may};
+use nogoo9_model::id;
+use nogoo9_model::pod::TemplateRef;
+use nogoo9_model::record::{Desired, Record, Spawn, pod_object};
+use serde_json::{Map, Value};
+
+/// How often a command is tried again when others change the same record.
+pub(super) const TRIES: usize = 5;
+/// Longest subject that an admin may name, in bytes.
+const MAX_SUB: usize = 512;
+
+pub(super) async fn spawn(parts: &Parts, caller: &Caller, args: SpawnWorkspace) -> Answer<Workspace> {
+    let owner = args.user_sub.as_deref().unwrap_or(&caller.sub);
+    may(caller, Action::Spawn, Target::Workspace { owner, visibility: &Visibility::Private })?;
+    if owner.is_empty() || owner.len() > MAX_SUB || owner.chars().any(char::is_control) {
+        return Err(ServiceError::Invalid {
+            argument: "userSub",
+            problem: format!("use the subject of a user, 1 to {MAX_SUB} bytes without control characters"),
+        });
+    }
+    if let Some(id) = &args.id {
+        id::check_new(id)?;
+    }
+    let template = templates::usable(parts, caller, &args.template).await?;
+    let inputs = inputs(&args);
+    for _ in 0..TRIES {
+        let id = args.id.clone().map_or_else(ids::workspace, Ok)?;
+        let now = parts.cluster.now();
+        let input = RenderInput {
+            owner,
+            id: &id,
+            namespace: parts.cluster.workspaces(),
+            since: now,
+            inputs: &inputs,
+            strictness: Strictness::Spawn,
+        };
+        let manifest = render(&template, &input)?;
+        let record = Record::spawn(
+            Spawn {
+                name: inputs.get("name").and_then(Value::as_str).unwrap_or(&id).to_owned(),
+                namespace: parts.cluster.workspaces().to_owned(),
+                owner: owner.to_owned(),
+                template: TemplateRef { name: template.name.clone(), version: template.version.clone() },
+                inputs: inputs.clone(),
+                manifest,
+                id,
+            },
+            now,
+        );
+        try_pod(parts, &pod_object(&record.manifest, &record.namespace, &record.pod, None), &template.name).await?;
+        match parts.cluster.create_record(&record).await {
+            Ok(()) => {
+                tracing::info!(workspace = record.id, owner, actor = caller.sub, template = template.name, "workspace spawned");
+                parts.engine.poke(&record.id);
+                shown(parts, &record.id, |listed| listed.is_some()).await;
+                return Ok(show(parts, &record).await);
+            }
+            // Somebody chose it: theirs to choose another. Made up: make up another.
+            Err(ClusterError::Exists { .. }) if args.id.is_some() => {
+                return Err(ServiceError::IdTaken { id: record.id });
+            }
+            Err(ClusterError::Exists { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(ServiceError::Contended)
+}
+
+/// What the user set, in one map: `name` and `port` are inputs that every template takes.
+fn inputs(args: &SpawnWorkspace) -> Map<String, Value> {
+    let mut inputs = args.inputs.clone();
+    if let Some(name) = &args.name {
+        inputs.insert("name".into(), Value::from(name.as_str()));
+    }
+    if let Some(port) = args.port {
+        inputs.insert("port".into(), Value::from(port));
+    }
+    inputs
+}
+
+/// Asks the cluster whether it would take the pod, so that a refusal leaves nothing behind.
+pub(super) async fn try_pod(parts: &Parts, object: &Value, template: &str) -> Answer<()> {
+    match parts.cluster.try_pod(object).await {
+        Err(ClusterError::Rejected { trouble, .. }) => Err(ServiceError::Refused(trouble, template.to_owned())),
+        Err(ClusterError::Malformed { reason, .. }) => Err(ServiceError::Template(crate::template::TemplateError::Broken {
+            name: template.to_owned(),
+            problem: reason,
+        })),
+        other => Ok(other?),
+    }
+}
+
+pub(super) async fn start(parts: &Parts, caller: &Caller, id: &str) -> Answer<Workspace> {
+    let record = change(parts, caller, id, "started", |record| match record.desired {
+        Desired::Deleted => Err(ServiceError::Deleting { id: id.to_owned() }),
+        Desired::Running | Desired::Stopped => Ok(record.start()),
+    })
+    .await?;
+    Ok(show(parts, &record).await)
+}
+
+pub(super) async fn stop(parts: &Parts, caller: &Caller, id: &str) -> Answer<Workspace> {
+    let record = change(parts, caller, id, "stopped", |record| match record.desired {
+        Desired::Deleted => Err(ServiceError::Deleting { id: id.to_owned() }),
+        Desired::Running | Desired::Stopped => Ok(record.stop()),
+    })
+    .await?;
+    Ok(show(parts, &record).await)
+}
+
+pub(super) async fn delete(parts: &Parts, caller: &Caller, id: &str) -> Answer<Deletion> {
+    let record = change(parts, caller, id, "deleted", |record| Ok(record.delete())).await?;
+    Ok(Deletion {
+        id: record.id,
+        status: Status::Deleting,
+        message: "Being deleted: its pod ends, then its id is free".into(),
+    })
+}
+
+/// Changes a record by compare-and-swap and wakes the engine. `None` from `next`: it is so already.
+async fn change(
+    parts: &Parts,
+    caller: &Caller,
+    id: &str,
+    what: &'static str,
+    next: impl Fn(&Record) -> Answer<Option<Record>>,
+) -> Answer<Record> {
+    for _ in 0..TRIES {
+        let stored = parts.cluster.record(id).await?;
+        allow(caller, Action::Manage, stored.as_ref().map(|stored| &stored.value))?;
+        let Some(stored) = stored else {
+            return Err(nogoo9_model::access::Denied::AccessDenied.into());
+        };
+        let Some(next) = next(&stored.value)? else {
+            return Ok(stored.value);
+        };
+        match parts.cluster.put_record(&stored, &next).await {
+            Ok(()) => {
+                tracing::info!(workspace = id, actor = caller.sub, what, "workspace changed");
+                parts.engine.poke(id);
+                let desired = next.desired;
+                shown(parts, id, |listed| listed.is_none_or(|listed| listed.record.value.desired == desired)).await;
+                return Ok(next);
+            }
+            Err(ClusterError::Conflict { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(ServiceError::Contended)
+}

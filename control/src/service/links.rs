@@ -1,0 +1,45 @@
+//! Where workspaces are opened.
+
+use nogoo9_model::id;
+use nogoo9_runtime::args::{Public, WorkspaceDomain};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use url::Url;
+
+/// What may not stand as it is in one path segment.
+const SEGMENT: &AsciiSet = &CONTROLS
+    .add(b' ').add(b'"').add(b'#').add(b'%').add(b'/').add(b'<').add(b'>').add(b'?').add(b'\\')
+    .add(b'^').add(b'`').add(b'{').add(b'|').add(b'}');
+
+/// Makes the addresses of workspaces.
+#[derive(Debug, Clone)]
+pub struct Links {
+    scheme: String,
+    domain: WorkspaceDomain,
+    paths: Option<Url>,
+}
+
+impl Links {
+    /// From the public settings.
+    #[must_use]
+    pub fn new(public: &Public) -> Self {
+        Self {
+            scheme: public.url.scheme().to_owned(),
+            domain: public.workspace_domain.clone(),
+            paths: public.path_mode.then(|| public.url.clone()),
+        }
+    }
+
+    /// Address on a host of its own; `None` for adopted ids that fit no host name.
+    #[must_use]
+    pub fn host(&self, workspace: &str) -> Option<String> {
+        id::fits_host(workspace).then(|| format!("{}://{workspace}.{}/", self.scheme, self.domain))
+    }
+
+    /// Address by path, where path mode is on.
+    #[must_use]
+    pub fn path(&self, workspace: &str) -> Option<String> {
+        let base = self.paths.as_ref()?;
+        let segment = utf8_percent_encode(workspace, SEGMENT);
+        base.join(&format!("/route/{segment}/")).ok().map(String::from)
+    }
+}

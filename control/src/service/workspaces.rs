@@ -1,0 +1,103 @@
+//! Looking at workspaces.
+
+use super::types::{ListWorkspaces, Workspace, Workspaces};
+use super::view::{self, Lookup};
+use super::{Answer, Parts, allow, allow_reading};
+use crate::cluster::{ClusterError, Listed};
+use crate::template::TemplateError;
+use crate::template::source::Parsed;
+use nogoo9_model::access::{Action, Caller};
+use nogoo9_model::pod::PodView;
+use nogoo9_model::record::Record;
+use nogoo9_model::upgrade::needs_proxies;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Longest time that a command waits until lists show what it did.
+const SHOWN: Duration = Duration::from_secs(1);
+
+pub(super) fn list(parts: &Parts, caller: &Caller, args: &ListWorkspaces) -> Answer<Workspaces> {
+    allow_reading(caller)?;
+    let templates = parts.templates.seen();
+    let now = parts.cluster.now();
+    let mut all: Vec<Workspace> = parts
+        .caches
+        .workspaces()
+        .iter()
+        .filter(|listed| allow(caller, Action::Read, Some(&listed.record.value)).is_ok())
+        .filter(|listed| !args.mine || caller.is(&listed.record.value.owner))
+        .map(|listed| {
+            let record = &listed.record.value;
+            let missing = missing(parts, &record.template.name);
+            let template = lookup(&templates, &record.template.name, &missing);
+            view::workspace(record, &listed.pods, &[], template, &parts.links, now)
+        })
+        .collect();
+    all.sort_by(|a, b| (&a.owner, &a.id).cmp(&(&b.owner, &b.id)));
+    Ok(Workspaces { workspaces: all })
+}
+
+pub(super) async fn get(parts: &Parts, caller: &Caller, id: &str) -> Answer<Workspace> {
+    let record = read(parts, id).await?;
+    let record = allow(caller, Action::Read, record.as_ref())?;
+    Ok(show(parts, record).await)
+}
+
+/// The record, read live; while the API server cannot answer, as it was last seen.
+pub(super) async fn read(parts: &Parts, id: &str) -> Result<Option<Record>, ClusterError> {
+    match parts.cluster.record(id).await {
+        Ok(stored) => Ok(stored.map(|stored| stored.value)),
+        Err(error) if error.is_transient() && parts.caches.is_synced() => {
+            tracing::warn!(%error, "showing what was last seen");
+            Ok(parts.caches.workspace(id).map(|listed| listed.record.value.clone()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The workspace as callers see it, with what the proxies say where that matters.
+pub(super) async fn show(parts: &Parts, record: &Record) -> Workspace {
+    let pods = pods(parts, &record.id);
+    let proxies =
+        if needs_proxies(record, &pods) { parts.proxies.reports(&record.id).await } else { Vec::new() };
+    let templates = parts.templates.seen();
+    let missing = missing(parts, &record.template.name);
+    let template = lookup(&templates, &record.template.name, &missing);
+    view::workspace(record, &pods, &proxies, template, &parts.links, parts.cluster.now())
+}
+
+pub(super) fn pods(parts: &Parts, id: &str) -> Vec<PodView> {
+    parts.caches.workspace(id).map(|listed| listed.pods).unwrap_or_default()
+}
+
+/// What to say of a template that is not among those seen.
+fn missing(parts: &Parts, name: &str) -> TemplateError {
+    if parts.templates.is_synced() {
+        TemplateError::NotFound { name: name.to_owned() }
+    } else {
+        TemplateError::Unreadable { name: name.to_owned(), reason: "templates are still being listed".into() }
+    }
+}
+
+fn lookup<'a>(seen: &'a BTreeMap<String, Parsed>, name: &str, missing: &'a TemplateError) -> Lookup<'a> {
+    match seen.get(name) {
+        Some(Ok(template)) => Ok(template),
+        Some(Err(error)) => Err(error),
+        None => Err(missing),
+    }
+}
+
+/// Waits until lists show what a command did, so that whoever asks next sees it; not for ever, since
+/// the watch may be down while writes work.
+pub(super) async fn shown(parts: &Parts, id: &str, seen: impl Fn(Option<&Listed>) -> bool) {
+    let mut changes = parts.caches.changes();
+    let look = async {
+        loop {
+            changes.mark_unchanged();
+            if seen(parts.caches.workspace(id).as_ref()) || changes.changed().await.is_err() {
+                return;
+            }
+        }
+    };
+    let _late = tokio::time::timeout(SHOWN, look).await;
+}
