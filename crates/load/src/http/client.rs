@@ -14,7 +14,8 @@ use hyper_util::rt::TokioIo;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Answer, HttpLoad, Run};
+use super::run::Run;
+use super::{Answer, HttpLoad};
 use crate::FailureKind;
 use crate::dial::{Counted, Endpoint};
 use crate::outcome::Try;

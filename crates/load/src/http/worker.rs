@@ -6,8 +6,9 @@ use std::time::Duration;
 use ::http::Method;
 use tokio::time::{Instant, sleep};
 
+use super::Answer;
 use super::client::{Client, Failed};
-use super::{Answer, Run};
+use super::run::Run;
 use crate::outcome::{Stale, stale};
 use crate::recorder::{Ended, Failure, Success};
 use crate::{FailureKind, Schedule};
