@@ -20,6 +20,7 @@ mod handover;
 pub mod keys;
 mod logout;
 mod page;
+mod params;
 mod provider;
 mod reply;
 mod return_path;
@@ -28,7 +29,7 @@ mod well_known;
 
 pub use config::{LoginConfig, SESSION_TTL};
 pub use provider::ProviderError;
-pub use return_path::safe_return;
+pub use return_path::{safe_return, safe_workspace_return};
 
 use axum::Router;
 use axum::routing::{get, post};
@@ -41,6 +42,7 @@ use nogoo9_identity::session::{SessionSigner, Sessions};
 use nogoo9_model::UnixSeconds;
 use provider::Provider;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Tells the time, in Unix seconds.
 pub type Clock = Arc<dyn Fn() -> UnixSeconds + Send + Sync>;
@@ -81,6 +83,20 @@ impl Login {
             jwks,
             clock,
         })
+    }
+
+    /// The public keys of its signer, for control's own [`Sessions`] verifier.
+    #[must_use]
+    pub fn session_keys(&self) -> Keys {
+        self.sessions.keys().clone()
+    }
+
+    /// Sets the least time between two discoveries that an unknown key of the provider causes; ten
+    /// seconds unless set.
+    #[must_use]
+    pub fn with_discovery_gap(mut self, gap: Duration) -> Self {
+        self.provider.set_min_gap(gap);
+        self
     }
 
     fn now(&self) -> UnixSeconds {

@@ -1,43 +1,33 @@
 //! The end of a login: the provider sends the browser back, and the session begins.
 
 use super::page::Trouble;
+use super::params::Params;
 use super::start::{again, cookie_name, trouble};
 use super::{Login, reply};
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use nogoo9_identity::code::{LoginState, new_nonce};
 use nogoo9_identity::cookie;
 use nogoo9_identity::policy::valid_sub;
 use nogoo9_identity::session::Session;
-use serde::Deserialize;
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
-/// What the provider adds to our redirect URI (RFC 6749, section 4.1.2; RFC 9207).
-#[derive(Deserialize)]
-pub(super) struct Back {
-    code: Option<String>,
-    state: Option<String>,
-    error: Option<String>,
-    error_description: Option<String>,
-    iss: Option<String>,
-}
-
-/// `GET /auth/callback`
+/// `GET /auth/callback`, with what the provider adds to our redirect URI (RFC 6749, section 4.1.2;
+/// RFC 9207).
 pub(super) async fn callback(
     State(login): State<Arc<Login>>,
-    Query(back): Query<Back>,
+    back: Params,
     headers: HeaderMap,
 ) -> Response {
-    let Some((name, state)) = begun_here(&login, &headers, back.state.as_deref()) else {
+    let Some((name, state)) = begun_here(&login, &headers, back.get("state")) else {
         return not_begun_here();
     };
     let spent = vec![login.config.cookies().delete(&name)];
     let again = again(&state.return_to);
     if back
-        .iss
-        .as_deref()
+        .get("iss")
         .is_some_and(|iss| iss != login.provider.issuer())
     {
         tracing::warn!("login answered by another issuer");
@@ -50,14 +40,14 @@ pub(super) async fn callback(
         }
         .answer(StatusCode::BAD_REQUEST, &spent);
     }
-    if let Some(error) = back.error {
-        return refused(&error, back.error_description.as_deref(), &again, &spent);
+    if let Some(error) = back.get("error") {
+        return refused(error, back.get("error_description"), &again, &spent);
     }
-    let Some(code) = back.code.filter(|code| !code.is_empty()) else {
+    let Some(code) = back.get("code").filter(|code| !code.is_empty()) else {
         return refused("no_code", None, &again, &spent);
     };
     let return_to = state.return_to.clone();
-    match login.provider.arrive(code, state).await {
+    match login.provider.arrive(code.to_owned(), state).await {
         Ok(arrival) => begin(&login, &arrival, &return_to, &again, spent),
         Err(error) => trouble(&error, &again, &spent),
     }

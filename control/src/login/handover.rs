@@ -5,10 +5,11 @@
 //! known; it goes back with a code that is good for a minute, that host, and that nonce.
 
 use super::page::Trouble;
-use super::return_path::{MAX_LEN, safe_return};
+use super::params::Params;
+use super::return_path::{MAX_LEN, safe_workspace_return};
 use super::start::{again, encode};
 use super::{Login, reply};
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use axum::response::Response;
 use data_encoding::BASE64URL_NOPAD;
@@ -17,27 +18,19 @@ use nogoo9_identity::code::Code;
 use nogoo9_identity::cookie;
 use nogoo9_identity::origin::cookie_counts;
 use nogoo9_identity::session::Session;
-use serde::Deserialize;
 use std::sync::Arc;
 
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
-#[derive(Deserialize)]
-pub(super) struct Open {
-    host: Option<String>,
-    r#return: Option<String>,
-    n: Option<String>,
-}
-
 /// `GET /auth/open?host=HOST&return=/path&n=HASH`, on the console's host.
 pub(super) async fn open(
     State(login): State<Arc<Login>>,
-    Query(ask): Query<Open>,
+    ask: Params,
     headers: HeaderMap,
 ) -> Response {
-    let host = ask.host.as_deref().unwrap_or_default();
-    let hash = ask.n.as_deref().unwrap_or_default();
-    let return_to = safe_return(ask.r#return.as_deref());
+    let host = ask.get("host").unwrap_or_default();
+    let hash = ask.get("n").unwrap_or_default();
+    let return_to = safe_workspace_return(ask.get("return"));
     if !login.config.is_workspace_host(host) || !is_hash(hash) {
         return Trouble {
             title: "This link leads nowhere",
@@ -76,21 +69,15 @@ pub(super) async fn open(
     }
 }
 
-#[derive(Deserialize)]
-pub(super) struct Redeem {
-    code: Option<String>,
-    r#return: Option<String>,
-}
-
 /// `GET /.nogoo9/login?code=…&return=/path`, on the workspace's host; the proxy, which alone can
 /// reach us, says which in `X-Forwarded-Host`.
 pub(super) async fn redeem(
     State(login): State<Arc<Login>>,
-    Query(ask): Query<Redeem>,
+    ask: Params,
     headers: HeaderMap,
 ) -> Response {
-    let return_to = safe_return(ask.r#return.as_deref());
-    let code = ask.code.as_deref().unwrap_or_default();
+    let return_to = safe_workspace_return(ask.get("return"));
+    let code = ask.get("code").unwrap_or_default();
     let names = login.config.cookies();
     let now = login.now();
     let Some(host) = workspace_host(&login, &headers) else {

@@ -86,6 +86,7 @@ pub(super) struct Provider {
     redirect_uri: String,
     resource: Option<String>,
     scopes: Vec<String>,
+    min_gap: Duration,
     known: Mutex<Known>,
 }
 
@@ -114,8 +115,13 @@ impl Provider {
             redirect_uri: config.redirect_uri(),
             resource: config.resource.clone(),
             scopes: config.scopes.clone(),
+            min_gap: MIN_GAP,
             known: Mutex::default(),
         }
+    }
+
+    pub(super) fn set_min_gap(&mut self, gap: Duration) {
+        self.min_gap = gap;
     }
 
     /// The issuer, to compare with what a callback names.
@@ -175,7 +181,7 @@ impl Provider {
         let sub = match verify(&client, token, access, &nonce) {
             // The key may be newer than what we know of the provider.
             Err(Refusal::UnknownKey(_)) => {
-                let client = self.client(&*self.metadata(MIN_GAP).await?)?;
+                let client = self.client(&*self.metadata(self.min_gap).await?)?;
                 verify(&client, token, access, &nonce)
             }
             verdict => verdict,

@@ -2,35 +2,30 @@
 
 use super::Login;
 use super::page::Trouble;
+use super::params::Params;
 use super::provider::ProviderError;
 use super::reply;
 use super::return_path::safe_return;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use nogoo9_identity::code::LOGIN_TTL;
-use nogoo9_identity::cookie;
+use nogoo9_identity::cookie::{self, CookieNames};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-/// Logins begun and not ended in one browser; beyond these the oldest are given up, so that their
-/// cookies never grow past what a request may carry.
-const MAX_PARALLEL: usize = 5;
-
-#[derive(Debug, Deserialize)]
-pub(super) struct Ask {
-    r#return: Option<String>,
-}
+/// Room for the cookies of logins begun and not ended, in bytes. Beyond it the oldest are given up,
+/// lest the `Cookie` header outgrow what servers on the way accept (8 KiB with many).
+const LOGINS_ROOM: usize = 6 * 1024;
 
 /// `GET /auth/login?return=/path`
 pub(super) async fn login(
     State(login): State<Arc<Login>>,
-    Query(ask): Query<Ask>,
+    params: Params,
     headers: HeaderMap,
 ) -> Response {
-    let return_to = safe_return(ask.r#return.as_deref());
+    let return_to = safe_return(params.get("return"));
     let departure = match login.provider.depart(return_to.to_owned()).await {
         Ok(departure) => departure,
         Err(error) => return trouble(&error, &again(return_to), &[]),
@@ -43,12 +38,13 @@ pub(super) async fn login(
             return trouble(&ProviderError::Setup(error.to_string()), &again("/"), &[]);
         }
     };
-    let mut cookies = give_up_oldest(&login, &headers);
-    cookies.push(names.set(
+    let begun = names.set(
         &cookie_name(&login, &departure.state.state),
         &token,
         LOGIN_TTL,
-    ));
+    );
+    let mut cookies = give_up_oldest(names, &headers, begun.len());
+    cookies.push(begun);
     reply::redirect(departure.to.as_str(), &cookies)
 }
 
@@ -110,21 +106,22 @@ pub(super) fn trouble(error: &ProviderError, again: &str, cookies: &[String]) ->
     .answer(status, cookies)
 }
 
-fn give_up_oldest(login: &Login, headers: &HeaderMap) -> Vec<String> {
-    let names = login.config.cookies();
-    let begun: Vec<&str> = cookie::pairs(headers)
-        .map(|(name, _)| name)
-        .filter(|name| name.starts_with(names.login_prefix()))
-        .filter(|name| {
-            name.bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
-        })
-        .collect();
+/// Deletes the oldest login cookies of this browser until one more of `needed` bytes has room.
+fn give_up_oldest(names: CookieNames, headers: &HeaderMap, needed: usize) -> Vec<String> {
+    let safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     // Browsers list older cookies first (RFC 6265, section 5.4).
-    let surplus = (begun.len() + 1).saturating_sub(MAX_PARALLEL);
-    begun
-        .into_iter()
-        .take(surplus)
-        .map(|name| names.delete(name))
-        .collect()
+    let begun: Vec<(&str, &str)> = cookie::pairs(headers)
+        .filter(|(name, _)| name.starts_with(names.login_prefix()) && name.bytes().all(safe))
+        .collect();
+    let size = |(name, value): &(&str, &str)| name.len() + value.len();
+    let mut total = begun.iter().map(size).sum::<usize>().saturating_add(needed);
+    let mut given_up = Vec::new();
+    for pair in &begun {
+        if total <= LOGINS_ROOM {
+            break;
+        }
+        total = total.saturating_sub(size(pair));
+        given_up.push(names.delete(pair.0));
+    }
+    given_up
 }

@@ -15,6 +15,7 @@ use nogoo9_identity::session::{SessionSigner, Sessions};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 use tower::ServiceExt;
 
 pub(crate) const CONSOLE: &str = "localhost:9009";
@@ -50,16 +51,30 @@ pub(crate) fn config(issuer: &str) -> LoginConfig {
     }
 }
 
+fn nested_roles() -> ClaimPolicy {
+    ClaimPolicy {
+        roles_claim: "realm_access.roles".to_owned(),
+        ..ClaimPolicy::default()
+    }
+}
+
 impl Browser {
     pub(crate) fn new(config: LoginConfig) -> Self {
-        let policy = ClaimPolicy {
-            roles_claim: "realm_access.roles".to_owned(),
-            ..ClaimPolicy::default()
-        };
-        Self::with_policy(config, policy)
+        Self::with_policy(config, nested_roles())
+    }
+
+    /// An edge that looks for new keys of the provider without any pause.
+    pub(crate) fn impatient(config: LoginConfig) -> Self {
+        Self::build(config, nested_roles(), |login| {
+            login.with_discovery_gap(Duration::ZERO)
+        })
     }
 
     pub(crate) fn with_policy(config: LoginConfig, policy: ClaimPolicy) -> Self {
+        Self::build(config, policy, |login| login)
+    }
+
+    fn build(config: LoginConfig, policy: ClaimPolicy, adjust: fn(Login) -> Login) -> Self {
         let policy = Arc::new(policy);
         let key = SigningKey::generate().expect("a key");
         let set = KeySet::parse(public_jwks([&key]).as_bytes()).expect("a key set");
@@ -69,7 +84,7 @@ impl Browser {
         let offset = Arc::clone(&ahead);
         let clock = Arc::new(move || crate::provider::now() + offset.load(Ordering::SeqCst));
         let login = Login::new(config, policy, SessionSigner::new(key, issuer), clock);
-        let router = router(Arc::new(login.expect("login")));
+        let router = router(Arc::new(adjust(login.expect("login"))));
         Self {
             router,
             sessions,

@@ -1,6 +1,6 @@
 //! Where nobody may be sent by a link to our login.
 
-use nogoo9_control::login::safe_return;
+use nogoo9_control::login::{safe_return, safe_workspace_return};
 use proptest::prelude::*;
 
 #[test]
@@ -46,6 +46,21 @@ fn only_paths_of_the_same_origin() {
         assert_eq!(safe_return(Some(given)), wanted, "{given:?}");
     }
     assert_eq!(safe_return(None), "/");
+}
+
+#[test]
+fn a_workspace_may_have_a_login_of_its_own() {
+    let table = [
+        ("/auth/login?x=1", "/auth/login?x=1"),
+        ("/auth/callback", "/auth/callback"),
+        ("/.nogoo9/login?code=x", "/"),
+        ("//evil.example", "/"),
+        ("/\\evil.example", "/"),
+    ];
+    for (given, wanted) in table {
+        assert_eq!(safe_workspace_return(Some(given)), wanted, "{given:?}");
+    }
+    assert_eq!(safe_workspace_return(None), "/");
 }
 
 proptest! {

@@ -123,11 +123,32 @@ async fn logins_in_parallel_tabs_do_not_disturb_each_other() {
 async fn logins_that_nobody_ends_do_not_pile_up() {
     let provider = Provider::start().await;
     let mut browser = Browser::new(config(&provider.issuer));
-    let long = format!("/auth/login?return=/{}", "a".repeat(2000));
-    for _ in 0..12 {
-        browser.get(CONSOLE, &long).await.location();
+    for (length, most) in [(2000, 2), (100, 8)] {
+        for _ in 0..12 {
+            let path = format!("/auth/login?return=/{}", "a".repeat(length));
+            let away = browser.get(CONSOLE, &path).await;
+            let jar = &browser.cookies[CONSOLE];
+            let size: usize = jar
+                .iter()
+                .map(|(name, value)| name.len() + value.len() + 3)
+                .sum();
+            assert!(size <= 6 * 1024, "{size} bytes of cookies");
+            // The login that was just begun is never the one that is given up.
+            let back = path_of(provider.sign_in(away.location()).as_str());
+            let kept = browser.cookies.clone();
+            assert!(
+                browser
+                    .get(CONSOLE, &back)
+                    .await
+                    .location()
+                    .starts_with("/aaa")
+            );
+            browser.cookies = kept;
+        }
+        let left = browser.cookies[CONSOLE].len();
+        assert!(left <= most && left >= most / 2, "{left} of {most}");
+        browser.cookies.clear();
     }
-    assert_eq!(browser.cookies[CONSOLE].len(), 5);
 }
 
 #[tokio::test]
@@ -141,6 +162,63 @@ async fn a_key_that_the_provider_began_to_use_meanwhile_is_found() {
     let answer = browser.get(CONSOLE, &path_of(back.as_str())).await;
     answer.assert_page(StatusCode::BAD_GATEWAY, "/auth/login?return=%2F");
     assert_eq!(provider.discoveries.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_new_key_of_the_provider_is_looked_for_after_a_while() {
+    let provider = Provider::start().await;
+    let mut browser = Browser::impatient(config(&provider.issuer));
+    let away = browser.get(CONSOLE, "/auth/login?return=/here").await;
+    let back = provider.sign_in(away.location());
+    provider.whims(|whims| whims.rotated = true);
+    let home = browser.get(CONSOLE, &path_of(back.as_str())).await;
+    assert_eq!(home.location(), "/here");
+    assert_eq!(provider.discoveries.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn on_https_no_sibling_can_plant_a_cookie() {
+    let provider = Provider::start().await;
+    let config = LoginConfig {
+        public_url: "https://console.example.org/".parse().expect("a URL"),
+        ..config(&provider.issuer)
+    };
+    let mut browser = Browser::new(config);
+    let home = browser.sign_in(&provider, "/auth/login").await;
+    assert_eq!(home.location(), "/");
+    let set: Vec<&str> = home
+        .headers
+        .get_all("set-cookie")
+        .iter()
+        .map(|value| value.to_str().expect("ASCII"))
+        .collect();
+    let [spent, session] = set[..] else {
+        panic!("{set:?}")
+    };
+    assert!(
+        spent.starts_with("__Host-nogoo9-login-") && spent.ends_with("; Secure"),
+        "{spent}"
+    );
+    assert!(
+        session.starts_with("__Host-nogoo9=ey") && session.ends_with("; Secure"),
+        "{session}"
+    );
+}
+
+#[tokio::test]
+async fn a_parameter_that_is_given_twice_counts_as_none() {
+    let provider = Provider::start().await;
+    let mut browser = Browser::new(config(&provider.issuer));
+    let home = browser
+        .sign_in(&provider, "/auth/login?return=/a&return=/b")
+        .await;
+    assert_eq!(home.location(), "/");
+    let away = browser.get(CONSOLE, "/auth/login").await;
+    let back = path_of(provider.sign_in(away.location()).as_str());
+    let twice = format!("{back}&code=other");
+    let answer = browser.get(CONSOLE, &twice).await;
+    answer.assert_page(StatusCode::BAD_GATEWAY, "/auth/login?return=%2F");
+    assert_eq!(provider.exchanges.lock().expect("no panic").len(), 1);
 }
 
 #[tokio::test]
