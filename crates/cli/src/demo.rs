@@ -33,7 +33,8 @@ const TOKEN_LIFE: Duration = Duration::from_secs(3600);
 
 /// Flags of `nogoo9 demo`.
 #[derive(Debug, Clone, clap::Args)]
-pub struct DemoArgs {
+#[command(after_help = EXAMPLES)]
+pub(crate) struct DemoArgs {
     /// How many upgrades, one after the other.
     #[arg(long, default_value_t = 20, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -66,17 +67,30 @@ pub struct DemoArgs {
     json: Option<PathBuf>,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  nogoo9 demo                              20 upgrades under load, on an instance of its own
+  nogoo9 demo --upgrades 3 --requests 5000
+  nogoo9 demo --ready-file ready.json      on one that runs: nogoo9 up --ready-file ready.json
+  nogoo9 demo --rate 0                     as many requests as the machine can take";
+
 /// Runs the demo; an error if it could not run, or if any user would have noticed.
-///
-/// # Errors
-/// What went wrong, for people.
-pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.context("cannot start the async runtime")?;
+    // On the heap: it holds every part's state.
+    runtime.block_on(Box::pin(demo(args)))
+}
+
+async fn demo(args: &DemoArgs) -> anyhow::Result<()> {
     let instance = match &args.ready_file {
         Some(file) => Instance::attach(file)?,
         None => Instance::start(args.data_dir.as_deref()).await?,
     };
     let played = tokio::select! {
-        played = play(&args, &instance) => played,
+        played = play(args, &instance) => played,
         _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
     };
     let stopped = instance.stop().await;
@@ -98,7 +112,7 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
 async fn play(args: &DemoArgs, instance: &Instance) -> anyhow::Result<DemoReport> {
     let ready = &instance.ready;
     let token = idp::mint(
-        instance.data_dir()?,
+        &ready.data_dir,
         &ready.issuer,
         USER,
         &ready.mcp_url,

@@ -1,6 +1,7 @@
 //! `nogoo9`: the command line. Local mode, tokens, status, and the small hidden commands
 //! that local mode starts itself by.
 
+mod demo;
 mod local_apiserver;
 mod status;
 mod token;
@@ -31,6 +32,7 @@ Examples:
   nogoo9 up                       run it all; then open http://localhost:9009
   nogoo9 up --ephemeral           the same, and forget everything at the end
   nogoo9 token alice              a bearer token for curl or an MCP client
+  nogoo9 demo                     upgrades under load, and a table of what users saw
   nogoo9 status                   what runs, and which workspaces there are
 
   curl -H \"Authorization: Bearer $(nogoo9 token alice)\" \\
@@ -42,6 +44,8 @@ enum Command {
     Up(up::UpArgs),
     /// Print a bearer token of the development identity provider.
     Token(token::TokenArgs),
+    /// Upgrade a workspace again and again under load, and print what its users saw.
+    Demo(demo::DemoArgs),
     /// Show what runs and which workspaces there are.
     Status(status::StatusArgs),
     /// Run a program that ends with its parent.
@@ -117,6 +121,7 @@ fn main() -> ExitCode {
     match cli.command {
         Command::Up(args) => main_exit(up::run(&args)),
         Command::Token(args) => main_exit(token::run(&args)),
+        Command::Demo(args) => main_exit(demo::run(&args)),
         Command::Status(args) => main_exit(status::run(&args)),
         Command::LocalApiserver(args) => main_exit(local_apiserver::run(&args)),
         Command::Guard(rest) => shim::guard(rest.args),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde::Deserialize;
+use nogoo9_local::supervisor::Ready;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep, timeout};
@@ -22,16 +22,6 @@ const STOP_BOUND: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(100);
 /// Lines of an instance's output that an error quotes.
 const TAIL: usize = 20;
-
-/// What `nogoo9 up --ready-file` writes, as far as the demo needs it.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Ready {
-    pub(super) url: String,
-    pub(super) mcp_url: String,
-    pub(super) issuer: String,
-    pub(super) kubeconfig: PathBuf,
-}
 
 /// A running instance.
 pub(super) struct Instance {
@@ -78,8 +68,8 @@ impl Instance {
             .arg("up")
             .arg("--ready-file")
             .arg(&file);
-        // Beside an instance that runs on the default port already.
-        command.args(["--listen", &format!("127.0.0.1:{}", free_port()?)]);
+        // Beside an instance that has the default port already.
+        command.args(["--listen", "127.0.0.1:0"]);
         match data_dir {
             Some(dir) => command.arg("--data-dir").arg(dir),
             None => command.arg("--ephemeral"),
@@ -109,12 +99,6 @@ impl Instance {
             ready,
             own: Some(own),
         })
-    }
-
-    /// The folder with the development provider's key: the kubeconfig's.
-    pub(super) fn data_dir(&self) -> anyhow::Result<&Path> {
-        let dir = self.ready.kubeconfig.parent();
-        dir.with_context(|| format!("{} lies in no folder", self.ready.kubeconfig.display()))
     }
 
     /// Stops it if the demo started it.
@@ -196,9 +180,4 @@ fn read(file: &Path) -> anyhow::Result<Option<Ready>> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| format!("{} cannot be read", file.display())),
     }
-}
-
-fn free_port() -> anyhow::Result<u16> {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").context("no free port")?;
-    Ok(listener.local_addr()?.port())
 }

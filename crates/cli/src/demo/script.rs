@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::api::{Api as KubeApi, ListParams};
 use nogoo9_load::{Answer, HttpLoad, HttpRun, Phases};
+use nogoo9_local::supervisor::WORKSPACES_NAMESPACE;
 use nogoo9_model::keys;
 use reqwest::Url;
 
@@ -16,8 +17,6 @@ use super::template::DemoTemplate;
 use super::users::Users;
 use super::{DemoArgs, say};
 
-/// Where workspaces are.
-const NAMESPACE: &str = "nogoo9-workspaces";
 /// How long the load runs before the first upgrade and, at least, after the last.
 const QUIET: Duration = Duration::from_secs(5);
 /// Longest wait for a new pod to take over, and for an old one to go.
@@ -165,7 +164,7 @@ impl Script<'_> {
 
     /// Pods of the workspace beyond the one that it should have.
     async fn stray_pods(&self) -> anyhow::Result<Option<String>> {
-        let pods: KubeApi<Pod> = KubeApi::namespaced(self.cluster.clone(), NAMESPACE);
+        let pods: KubeApi<Pod> = KubeApi::namespaced(self.cluster.clone(), WORKSPACES_NAMESPACE);
         let selector = format!("{}={}", keys::WORKSPACE_ID, self.workspace.id);
         let params = ListParams::default().labels(&selector);
         let list = tokio::time::timeout(CALL_BOUND, pods.list(&params)).await;

@@ -7,13 +7,12 @@ use anyhow::Context as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::api::{Api as KubeApi, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
+use nogoo9_local::supervisor::SYSTEM_NAMESPACE;
 use nogoo9_model::keys;
 use serde_json::{Value, json};
 
 use super::api::Api;
 
-/// Where templates are.
-const NAMESPACE: &str = "nogoo9-system";
 /// The one that is copied.
 const SAMPLE: &str = "sample";
 /// Seconds that a new pod must stay ready: the sample keeps no state to warm up.
@@ -40,7 +39,7 @@ impl<'a> DemoTemplate<'a> {
         let spec = sample
             .spec
             .context("the sample's template has no usable spec")?;
-        let maps: KubeApi<ConfigMap> = KubeApi::namespaced(cluster.clone(), NAMESPACE);
+        let maps: KubeApi<ConfigMap> = KubeApi::namespaced(cluster.clone(), SYSTEM_NAMESPACE);
         let original = bounded(maps.get(SAMPLE))
             .await
             .context("ConfigMap sample cannot be read")?;
