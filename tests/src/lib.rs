@@ -1,1 +1,33 @@
-//! Placeholder.
+//! Harness of the black-box suites: real processes, started and ended as a user would.
+//!
+//! A [`Site`] is one `nogoo9 up` with everything that it starts. Suites talk to it through the same
+//! surfaces that users have: the edge, the JSON API, `/mcp` and Kubernetes. A [`Suite`] runs
+//! scenarios on one site and ends with the assertion that no process outlives it.
+
+mod api;
+mod binaries;
+mod cluster;
+mod edge;
+mod mcp;
+mod node;
+mod process;
+mod ready;
+mod site;
+mod socket;
+mod suite;
+mod template;
+mod wait;
+
+pub use api::{Api, Reply};
+pub use binaries::binary;
+pub use cluster::{Cluster, record_of};
+pub use edge::{Answer, Edge};
+pub use mcp::{Mcp, ToolResult};
+pub use node::{ensure_modules, node};
+pub use process::{Census, Process};
+pub use ready::Ready;
+pub use site::{Options, Site};
+pub use socket::Socket;
+pub use suite::{Scenario, Suite};
+pub use template::Template;
+pub use wait::{Observation, until};

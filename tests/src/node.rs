@@ -1,0 +1,50 @@
+//! Node scripts beside the suites: they drive official SDKs and a browser, and print one JSON.
+
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::process::Command;
+
+/// Longest run of a script.
+const TIMEOUT: Duration = Duration::from_secs(180);
+
+/// Folder `tests/{name}`, whose Node modules are installed.
+///
+/// # Errors
+/// They are not.
+pub fn ensure_modules(name: &str) -> anyhow::Result<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+    if !folder.join("node_modules").is_dir() {
+        bail!("tests/{name}/node_modules is missing: run `make test`, or `npm ci` in tests/{name}");
+    }
+    Ok(folder)
+}
+
+/// Runs a script of that folder with these variables; returns the JSON on the last line of its output.
+///
+/// # Errors
+/// It fails, takes too long, or prints no JSON: with everything that it printed.
+pub async fn node(folder: &Path, script: &str, env: &[(&str, &str)]) -> anyhow::Result<Value> {
+    let child = Command::new("node")
+        .arg(script)
+        .current_dir(folder)
+        .envs(env.iter().copied())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .context("node")?;
+    let output = tokio::time::timeout(TIMEOUT, child.wait_with_output())
+        .await
+        .with_context(|| format!("{script} took longer than {TIMEOUT:?}"))??;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        bail!("{script}: {}\n{text}\n{errors}", output.status);
+    }
+    let last = text.lines().next_back().unwrap_or_default();
+    serde_json::from_str(last).with_context(|| format!("{script} printed:\n{text}\n{errors}"))
+}
