@@ -3,25 +3,25 @@
 //! Discovery happens when somebody signs in, is kept for some minutes, and is done by one request
 //! at a time. Every call has a timeout (see [`nogoo9_identity::http_client`]) and a size limit.
 
+mod call;
+mod verify;
+
 use super::config::LoginConfig;
+use call::Caller;
 use nogoo9_identity::code::LoginState;
-use nogoo9_identity::http_client;
-use openidconnect::core::{
-    CoreAuthenticationFlow, CoreClient, CoreClientAuthMethod, CoreIdToken, CoreIdTokenVerifier,
-    CoreJwsSigningAlgorithm,
-};
+use openidconnect::core::{CoreAuthenticationFlow, CoreClient, CoreClientAuthMethod};
 use openidconnect::{
-    AccessTokenHash, AuthType, AuthorizationCode, ClientId, ClientSecret, CsrfToken, HttpRequest,
-    HttpResponse, IssuerUrl, LogoutRequest, Nonce, OAuth2TokenResponse, PkceCodeChallenge,
-    PkceCodeVerifier, PostLogoutRedirectUrl, ProviderMetadataWithLogout, RedirectUrl,
-    RequestTokenError, Scope, TokenResponse,
+    AuthType, AuthorizationCode, ClientId, ClientSecret, CsrfToken, IssuerUrl, LogoutRequest,
+    Nonce, OAuth2TokenResponse, PkceCodeChallenge, PkceCodeVerifier, PostLogoutRedirectUrl,
+    ProviderMetadataWithLogout, RedirectUrl, RequestTokenError, Scope, TokenResponse,
 };
 use serde_json::{Map, Value};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use url::Url;
+use verify::{Refusal, payload, verify};
 
 /// How long a discovery document and its keys are used.
 const FRESH: Duration = Duration::from_secs(300);
@@ -29,24 +29,9 @@ const FRESH: Duration = Duration::from_secs(300);
 const FAILED: Duration = Duration::from_secs(1);
 /// Least time between two discoveries that an unknown key causes.
 const MIN_GAP: Duration = Duration::from_secs(10);
-/// Longest answer read, in bytes.
-const MAX_ANSWER: usize = 512 * 1024;
 
 /// Random bytes in a `state` and a `nonce`.
 const RANDOM_LEN: u32 = 32;
-
-/// What an ID token may be signed with.
-const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
-    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
-    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha384,
-    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha512,
-    CoreJwsSigningAlgorithm::RsaSsaPssSha256,
-    CoreJwsSigningAlgorithm::RsaSsaPssSha384,
-    CoreJwsSigningAlgorithm::RsaSsaPssSha512,
-    CoreJwsSigningAlgorithm::EcdsaP256Sha256,
-    CoreJwsSigningAlgorithm::EcdsaP384Sha384,
-    CoreJwsSigningAlgorithm::EdDsa,
-];
 
 /// Why the provider was of no help. Texts are for administrators and hold no code, token or secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -86,6 +71,7 @@ pub(super) struct Provider {
     redirect_uri: String,
     resource: Option<String>,
     scopes: Vec<String>,
+    http: OnceLock<Caller>,
     min_gap: Duration,
     known: Mutex<Known>,
 }
@@ -115,6 +101,7 @@ impl Provider {
             redirect_uri: config.redirect_uri(),
             resource: config.resource.clone(),
             scopes: config.scopes.clone(),
+            http: OnceLock::new(),
             min_gap: MIN_GAP,
             known: Mutex::default(),
         }
@@ -170,7 +157,7 @@ impl Provider {
         }
         let http = self.http()?;
         let answer = request
-            .request_async(&http)
+            .request_async(http)
             .await
             .map_err(|error| refused(&error))?;
         let token = answer
@@ -242,9 +229,18 @@ impl Provider {
         let issuer = IssuerUrl::new(self.issuer.clone())
             .map_err(|_| ProviderError::Setup("the issuer is not a URL".to_owned()))?;
         let http = self.http()?;
-        ProviderMetadataWithLogout::discover_async(issuer, &http)
+        ProviderMetadataWithLogout::discover_async(issuer, http)
             .await
             .map_err(|error| ProviderError::Unreachable(explain(&error)))
+    }
+
+    /// The HTTP client, made when first needed.
+    fn http(&self) -> Result<&Caller, ProviderError> {
+        if let Some(http) = self.http.get() {
+            return Ok(http);
+        }
+        let made = Caller::new(&self.issuer)?;
+        Ok(self.http.get_or_init(|| made))
     }
 
     fn client(&self, metadata: &ProviderMetadataWithLogout) -> Result<Client, ProviderError> {
@@ -267,110 +263,6 @@ impl Provider {
             client
         })
     }
-
-    /// An HTTP client for `openidconnect`, which by itself would read answers of any length.
-    fn http(&self) -> Result<impl Fn(HttpRequest) -> BoxFuture<'static>, ProviderError> {
-        let issuer = Url::parse(&self.issuer)
-            .map_err(|_| ProviderError::Setup("the issuer is not a URL".to_owned()))?;
-        let client = http_client(&issuer)
-            .map_err(|error| ProviderError::Setup(error.without_url().to_string()))?;
-        Ok(move |request| -> BoxFuture<'static> { Box::pin(call(client.clone(), request)) })
-    }
-}
-
-type BoxFuture<'a> =
-    std::pin::Pin<Box<dyn Future<Output = Result<HttpResponse, CallError>> + Send + 'a>>;
-
-/// Why a call to the provider has no answer.
-#[derive(Debug, thiserror::Error)]
-enum CallError {
-    #[error("no answer in time, or none at all")]
-    Http(#[source] reqwest::Error),
-    #[error("the answer is longer than {MAX_ANSWER} bytes")]
-    TooLong,
-    #[error("the answer cannot be read")]
-    Broken(#[source] openidconnect::http::Error),
-}
-
-async fn call(client: reqwest::Client, request: HttpRequest) -> Result<HttpResponse, CallError> {
-    let failed = |error: reqwest::Error| CallError::Http(error.without_url());
-    let request = request.try_into().map_err(failed)?;
-    let mut answer = client.execute(request).await.map_err(failed)?;
-    let mut built = openidconnect::http::Response::builder().status(answer.status());
-    for (name, value) in answer.headers() {
-        built = built.header(name, value);
-    }
-    let mut body = Vec::new();
-    while let Some(chunk) = answer.chunk().await.map_err(failed)? {
-        body.extend_from_slice(&chunk);
-        if body.len() > MAX_ANSWER {
-            return Err(CallError::TooLong);
-        }
-    }
-    built.body(body).map_err(CallError::Broken)
-}
-
-/// Why an ID token does not count.
-enum Refusal {
-    /// Its key is not among those known.
-    UnknownKey(String),
-    /// Any other reason.
-    Other(String),
-}
-
-impl Refusal {
-    fn into_text(self) -> String {
-        match self {
-            Self::UnknownKey(text) | Self::Other(text) => text,
-        }
-    }
-}
-
-/// The subject of an ID token, if signature, issuer, audience, expiry, nonce and the hash of the
-/// access token are as they must be.
-fn verify(
-    client: &Client,
-    token: &CoreIdToken,
-    access: &openidconnect::AccessToken,
-    nonce: &Nonce,
-) -> Result<String, Refusal> {
-    use openidconnect::{
-        ClaimsVerificationError as Claims, SignatureVerificationError as Signature,
-    };
-    let verifier: CoreIdTokenVerifier<'_> = client.id_token_verifier().set_allowed_algs(ALGORITHMS);
-    let claims = token
-        .claims(&verifier, nonce)
-        .map_err(|error| match &error {
-            Claims::SignatureVerification(Signature::NoMatchingKey) => {
-                Refusal::UnknownKey(explain(&error))
-            }
-            _ => Refusal::Other(explain(&error)),
-        })?;
-    if let Some(wanted) = claims.access_token_hash() {
-        let other = |error: &dyn std::error::Error| Refusal::Other(explain(error));
-        let algorithm = token.signing_alg().map_err(|error| other(&error))?;
-        let key = token
-            .signing_key(&verifier)
-            .map_err(|error| other(&error))?;
-        let found = AccessTokenHash::from_token(access, algorithm, key).map_err(|e| other(&e))?;
-        if found != *wanted {
-            return Err(Refusal::Other(
-                "the access token is not the ID token's".to_owned(),
-            ));
-        }
-    }
-    Ok(claims.subject().to_string())
-}
-
-/// All claims of a token that was verified. The library's typed claims leave out what it does not
-/// know, and the roles may be anywhere.
-fn payload(token: &CoreIdToken) -> Option<Map<String, Value>> {
-    let text = token.to_string();
-    let part = text.split('.').nth(1)?;
-    let json = data_encoding::BASE64URL_NOPAD
-        .decode(part.as_bytes())
-        .ok()?;
-    serde_json::from_slice(&json).ok()
 }
 
 /// What a failed exchange says. The provider's own words are kept short; they may hold no secret,

@@ -37,11 +37,14 @@ pub(crate) struct Whims {
     pub(crate) secret_in_body: bool,
 }
 
+/// A form and an `Authorization` header.
+type Exchange = (BTreeMap<String, String>, Option<String>);
+
 pub(crate) struct Provider {
     pub(crate) issuer: String,
     pub(crate) whims: Mutex<Whims>,
-    /// Forms and `Authorization` headers that came to the token endpoint.
-    pub(crate) exchanges: Mutex<Vec<(BTreeMap<String, String>, Option<String>)>>,
+    /// What came to the token endpoint.
+    pub(crate) exchanges: Mutex<Vec<Exchange>>,
     pub(crate) discoveries: AtomicUsize,
     codes: Mutex<BTreeMap<String, BTreeMap<String, String>>>,
     keys: [SigningKey; 3],

@@ -15,31 +15,31 @@ async fn answers_that_do_not_prove_who_it_is() {
     type Whim = fn(&mut Whims);
     let table: [(&str, Whim); 13] = [
         ("other nonce", |w| {
-            w.claims = Some(json!({"nonce": "other"}))
+            w.claims = Some(json!({"nonce": "other"}));
         }),
         ("no nonce", |w| w.claims = Some(json!({"nonce": null}))),
         ("other audience", |w| {
-            w.claims = Some(json!({"aud": "somebody-else"}))
+            w.claims = Some(json!({"aud": "somebody-else"}));
         }),
         ("further audience", |w| {
-            w.claims = Some(json!({"aud": ["nogoo9", "somebody-else"]}))
+            w.claims = Some(json!({"aud": ["nogoo9", "somebody-else"]}));
         }),
         ("other issuer", |w| {
-            w.claims = Some(json!({"iss": "http://127.0.0.1:1"}))
+            w.claims = Some(json!({"iss": "http://127.0.0.1:1"}));
         }),
         ("expired", |w| w.claims = Some(json!({"exp": now() - 1}))),
         ("no subject", |w| w.claims = Some(json!({"sub": null}))),
         ("other access token", |w| {
-            w.claims = Some(json!({"at_hash": "77QmUPtjPfzWtF2AnpK9RQ"}))
+            w.claims = Some(json!({"at_hash": "77QmUPtjPfzWtF2AnpK9RQ"}));
         }),
         ("unpublished key", |w| w.foreign_key = true),
         ("shared secret", |w| {
-            w.header = Some(Header::new(Algorithm::HS256))
+            w.header = Some(Header::new(Algorithm::HS256));
         }),
         ("no ID token", |w| w.no_id_token = true),
         ("no JSON", |w| w.instead = Some((200, "<html>".to_owned()))),
         ("endless", |w| {
-            w.instead = Some((200, " ".repeat(600 * 1024)))
+            w.instead = Some((200, " ".repeat(600 * 1024)));
         }),
     ];
     for (name, whim) in table {

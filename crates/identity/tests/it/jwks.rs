@@ -243,7 +243,7 @@ async fn discovery_must_speak_for_the_issuer_that_was_asked() {
     let slash = format!("{issuer}/");
     match discover(&slash).await {
         Err(SourceError::OtherIssuer { wanted, found }) => {
-            assert_eq!((wanted, found), (slash, issuer.clone()))
+            assert_eq!((wanted, found), (slash, issuer.clone()));
         }
         other => panic!("{other:?}"),
     }

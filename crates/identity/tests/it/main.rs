@@ -1,6 +1,10 @@
 //! The crate through its public surface: tokens as providers make them, keys over real HTTP.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod authenticator;
 mod bearer;
