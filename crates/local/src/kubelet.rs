@@ -95,10 +95,18 @@ pub enum KubeletError {
 /// # Errors
 /// When the data folder cannot be used, or is in use.
 pub async fn run(config: KubeletConfig, stop: CancellationToken) -> Result<(), KubeletError> {
-    let KubeletConfig { client, node_name, data_dir, shim, images } = config;
+    let KubeletConfig {
+        client,
+        node_name,
+        data_dir,
+        shim,
+        images,
+    } = config;
     // Absolute: pods run in other folders, and their marks must stay the same.
-    let data_dir = std::path::absolute(&data_dir)
-        .map_err(|source| KubeletError::DataDir { path: data_dir, source })?;
+    let data_dir = std::path::absolute(&data_dir).map_err(|source| KubeletError::DataDir {
+        path: data_dir,
+        source,
+    })?;
     let pods_dir = pods_dir(&data_dir);
     let _lock = lock(&data_dir, &pods_dir)?;
     // What a killed kubelet and killed shims left behind.
@@ -128,11 +136,20 @@ pub async fn run(config: KubeletConfig, stop: CancellationToken) -> Result<(), K
 
 /// Makes the folders and takes the lock that keeps a second kubelet out.
 fn lock(data_dir: &Path, pods_dir: &Path) -> Result<Flock<File>, KubeletError> {
-    let failed = |source| KubeletError::DataDir { path: data_dir.to_owned(), source };
-    DirBuilder::new().recursive(true).mode(0o700).create(pods_dir).map_err(failed)?;
+    let failed = |source| KubeletError::DataDir {
+        path: data_dir.to_owned(),
+        source,
+    };
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(pods_dir)
+        .map_err(failed)?;
     let file = File::create(data_dir.join("kubelet.lock")).map_err(failed)?;
     Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| match errno {
-        Errno::EWOULDBLOCK => KubeletError::Busy { path: data_dir.to_owned() },
+        Errno::EWOULDBLOCK => KubeletError::Busy {
+            path: data_dir.to_owned(),
+        },
         other => failed(other.into()),
     })
 }

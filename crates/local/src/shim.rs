@@ -73,17 +73,18 @@ const DRAIN_BOUND: Duration = Duration::from_secs(2);
 /// go to FILE in the CRI log format.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
-    let outcome = match Mode::parse(&args) {
-        Ok(Mode::Stage { parent, program, args }) => {
-            ExitCode::from(become_workload(parent, &program, &args))
-        }
+    match Mode::parse(&args) {
+        Ok(Mode::Stage {
+            parent,
+            program,
+            args,
+        }) => ExitCode::from(become_workload(parent, &program, &args)),
         Ok(Mode::Supervise(options)) => match supervise_blocking(&options, &leading_args(&args)) {
             Ok(code) => ExitCode::from(code),
             Err(error) => complain("pod-shim", &error.to_string()),
         },
         Err(problem) => complain("pod-shim", &problem),
-    };
-    outcome
+    }
 }
 
 /// Replaces this process by `PROGRAM`, which is killed when the parent dies:
@@ -146,8 +147,17 @@ impl Mode {
                 let program = args.next().cloned().ok_or("no program after --")?;
                 let args = args.cloned().collect();
                 return Ok(match stage {
-                    Some(parent) => Self::Stage { parent, program, args },
-                    None => Self::Supervise(Options { log, log_max, program, args }),
+                    Some(parent) => Self::Stage {
+                        parent,
+                        program,
+                        args,
+                    },
+                    None => Self::Supervise(Options {
+                        log,
+                        log_max,
+                        program,
+                        args,
+                    }),
                 });
             }
             let value = args
@@ -201,7 +211,10 @@ fn die_with(parent: Pid, by: Signal) -> io::Result<()> {
 #[allow(clippy::print_stderr)] // its standard error is the container's log
 fn exec(who: &str, program: &OsStr, args: &[OsString]) -> u8 {
     let error = Command::new(program).args(args).exec();
-    eprintln!("{who}: cannot execute {}: {error}", program.to_string_lossy());
+    eprintln!(
+        "{who}: cannot execute {}: {error}",
+        program.to_string_lossy()
+    );
     match error.kind() {
         io::ErrorKind::NotFound => EXIT_NOT_FOUND,
         _ => EXIT_NOT_EXECUTABLE,
@@ -221,7 +234,9 @@ fn become_workload(parent: Pid, program: &OsStr, args: &[OsString]) -> u8 {
 }
 
 fn supervise_blocking(options: &Options, leading: &[OsString]) -> io::Result<u8> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(supervise(options, leading))
 }
 
@@ -257,7 +272,10 @@ async fn supervise(options: &Options, leading: &[OsString]) -> io::Result<u8> {
     let stderr = child.stderr.take().map(OwnedFd::from);
     let mut output = pin!(async {
         if let Some(log) = &log {
-            tokio::join!(log::pump(stdout, "stdout", log), log::pump(stderr, "stderr", log));
+            tokio::join!(
+                log::pump(stdout, "stdout", log),
+                log::pump(stderr, "stderr", log)
+            );
         }
     });
     let mut output_done = false;
@@ -375,7 +393,11 @@ mod tests {
         );
         assert_eq!(
             parse("--stage 7 -- prog"),
-            Ok(Mode::Stage { parent: Pid::from_raw(7), program: "prog".into(), args: vec![] })
+            Ok(Mode::Stage {
+                parent: Pid::from_raw(7),
+                program: "prog".into(),
+                args: vec![]
+            })
         );
     }
 

@@ -1,5 +1,6 @@
 //! The pod shim and the guard, with real processes: whatever happens above or below
 //! them, nothing is left behind.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a failed step fails the test
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -40,7 +41,11 @@ fn wait(child: &mut Child) -> ExitStatus {
 }
 
 fn pid_in(file: &Path) -> Pid {
-    wait_for("a pid file", || Some(Pid::from_raw(fs::read_to_string(file).ok()?.trim().parse().ok()?)))
+    wait_for("a pid file", || {
+        Some(Pid::from_raw(
+            fs::read_to_string(file).ok()?.trim().parse().ok()?,
+        ))
+    })
 }
 
 /// Alive means that it can still do something: a zombie cannot.
@@ -78,12 +83,22 @@ fn log_lines(log: &Path) -> Vec<String> {
 #[test]
 fn exit_codes_pass_through() {
     let dir = tempfile::tempdir().unwrap();
-    for (script, code) in [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", 137), ("kill -TERM $$", 143)] {
+    for (script, code) in [
+        ("exit 0", 0),
+        ("exit 3", 3),
+        ("kill -9 $$", 137),
+        ("kill -TERM $$", 143),
+    ] {
         let mut child = shim(script, &dir.path().join("log"));
         assert_eq!(wait(&mut child).code(), Some(code), "{script}");
     }
     let run = |program: &str| {
-        let mut child = Command::new(SHIM).args(["--", program]).stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = Command::new(SHIM)
+            .args(["--", program])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         wait(&mut child).code()
     };
     assert_eq!(run("/does/not/exist"), Some(127));
@@ -94,9 +109,20 @@ fn exit_codes_pass_through() {
 fn output_is_logged_in_order_by_stream() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("0.log");
-    let mut child = shim("for i in 1 2 3; do echo line $i; done; printf 'no end'", &log);
+    let mut child = shim(
+        "for i in 1 2 3; do echo line $i; done; printf 'no end'",
+        &log,
+    );
     assert!(wait(&mut child).success());
-    assert_eq!(log_lines(&log), ["stdout F line 1", "stdout F line 2", "stdout F line 3", "stdout F no end"]);
+    assert_eq!(
+        log_lines(&log),
+        [
+            "stdout F line 1",
+            "stdout F line 2",
+            "stdout F line 3",
+            "stdout F no end"
+        ]
+    );
     let mut child = shim("echo oops >&2; exit 1", &log);
     assert_eq!(wait(&mut child).code(), Some(1));
     assert_eq!(log_lines(&log).last().unwrap(), "stderr F oops", "appended");
@@ -123,8 +149,13 @@ fn the_workload_sees_only_what_it_is_given() {
 fn terminate_is_passed_on() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("log");
-    let mut child = shim("trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.05; done", &log);
-    wait_for("the workload is up", || (!log_lines(&log).is_empty()).then_some(()));
+    let mut child = shim(
+        "trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.05; done",
+        &log,
+    );
+    wait_for("the workload is up", || {
+        (!log_lines(&log).is_empty()).then_some(())
+    });
     signal(&child, Signal::SIGTERM);
     assert_eq!(wait(&mut child).code(), Some(7));
     assert_eq!(log_lines(&log), ["stdout F up", "stdout F bye"]);
@@ -133,7 +164,13 @@ fn terminate_is_passed_on() {
 #[test]
 fn daemons_die_with_the_first_process() {
     let dir = tempfile::tempdir().unwrap();
-    let script = with_daemon(dir.path()).replace("exec sleep 1000", &format!("until [ -e {}/end ]; do sleep 0.05; done", dir.path().display()));
+    let script = with_daemon(dir.path()).replace(
+        "exec sleep 1000",
+        &format!(
+            "until [ -e {}/end ]; do sleep 0.05; done",
+            dir.path().display()
+        ),
+    );
     let mut child = shim(&script, &dir.path().join("log"));
     let daemon = pid_in(&dir.path().join("daemon.pid"));
     assert!(alive(daemon));
@@ -148,7 +185,9 @@ fn everything_dies_when_the_lifeline_closes() {
     let log = dir.path().join("log");
     let mut child = shim(&with_daemon(dir.path()), &log);
     let daemon = pid_in(&dir.path().join("daemon.pid"));
-    wait_for("the workload is up", || (!log_lines(&log).is_empty()).then_some(()));
+    wait_for("the workload is up", || {
+        (!log_lines(&log).is_empty()).then_some(())
+    });
     drop(child.stdin.take());
     assert_eq!(wait(&mut child).code(), Some(137));
     assert!(!alive(daemon));
@@ -167,7 +206,11 @@ fn everything_dies_with_a_killed_parent() {
         log = dir.path().join("log").display(),
         script = script.display(),
     );
-    let mut parent = Command::new("/bin/bash").args(["-c", &line]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut parent = Command::new("/bin/bash")
+        .args(["-c", &line])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
     let daemon = pid_in(&dir.path().join("daemon.pid"));
     let shim = pid_in(&shim_pid);
     assert!(alive(daemon) && alive(shim));
@@ -181,7 +224,10 @@ fn everything_dies_with_a_killed_parent() {
 fn the_workload_dies_with_a_killed_shim() {
     let dir = tempfile::tempdir().unwrap();
     let pid = dir.path().join("pid");
-    let script = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000", pid.display());
+    let script = format!(
+        "echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000",
+        pid.display()
+    );
     let mut child = shim(&script, &dir.path().join("log"));
     let workload = pid_in(&pid);
     child.kill().unwrap();
@@ -193,7 +239,10 @@ fn the_workload_dies_with_a_killed_shim() {
 fn a_guarded_program_dies_with_its_parent() {
     let own = std::env::current_exe().unwrap();
     // The parent starts this test binary, which becomes `sleep` by way of the guard.
-    let line = format!("{} --exact helper_guard_sleep --ignored --nocapture & echo $!; read -r forever", own.display());
+    let line = format!(
+        "{} --exact helper_guard_sleep --ignored --nocapture & echo $!; read -r forever",
+        own.display()
+    );
     let mut parent = Command::new("/bin/bash")
         .args(["-c", &line])
         .stdin(Stdio::piped())
@@ -201,14 +250,22 @@ fn a_guarded_program_dies_with_its_parent() {
         .spawn()
         .unwrap();
     let mut first = String::new();
-    BufReader::new(parent.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    BufReader::new(parent.stdout.take().unwrap())
+        .read_line(&mut first)
+        .unwrap();
     let guarded = Pid::from_raw(first.trim().parse().unwrap());
     wait_for("the guard has become sleep", || {
-        (fs::read_to_string(format!("/proc/{guarded}/comm")).ok()?.trim() == "sleep").then_some(())
+        (fs::read_to_string(format!("/proc/{guarded}/comm"))
+            .ok()?
+            .trim()
+            == "sleep")
+            .then_some(())
     });
     parent.kill().unwrap();
     parent.wait().unwrap();
-    wait_for("the guarded program is gone", || (!alive(guarded)).then_some(()));
+    wait_for("the guarded program is gone", || {
+        (!alive(guarded)).then_some(())
+    });
 }
 
 #[test]
@@ -224,7 +281,10 @@ fn a_guard_whose_parent_is_gone_runs_nothing() {
     // Process 1 is an ancestor at most, never the parent of a test.
     let args = ["--parent", "1", "--", "/usr/bin/touch"].map(Into::into);
     let code = nogoo9_local::shim::guard(args.into_iter().chain([mark.clone().into_os_string()]));
-    assert_eq!(format!("{code:?}"), format!("{:?}", std::process::ExitCode::from(125)));
+    assert_eq!(
+        format!("{code:?}"),
+        format!("{:?}", std::process::ExitCode::from(125))
+    );
     assert!(!mark.exists());
     fs::remove_dir(mark.parent().unwrap()).unwrap();
 }
@@ -233,6 +293,11 @@ fn a_guard_whose_parent_is_gone_runs_nothing() {
 fn a_full_lifeline_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let mut child = shim("sleep 0.2; exit 5", &dir.path().join("log"));
-    child.stdin.as_mut().unwrap().write_all(&[b'x'; 4096]).unwrap();
+    child
+        .stdin
+        .as_mut()
+        .unwrap()
+        .write_all(&[b'x'; 4096])
+        .unwrap();
     assert_eq!(wait(&mut child).code(), Some(5));
 }

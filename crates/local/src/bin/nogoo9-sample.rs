@@ -17,6 +17,9 @@ fn main() -> ExitCode {
 
 fn start() -> anyhow::Result<ExitCode> {
     let config = Config::from_lookup(|name| std::env::var(name).ok())?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
     Ok(runtime.block_on(sample::run(config))?)
 }

@@ -20,7 +20,10 @@ pub(crate) struct Addresses {
 impl Addresses {
     /// Starts at the offset `next`, as [`Self::position`] gave it in an earlier life.
     pub(crate) fn starting_at(next: u32) -> Self {
-        Self { next: next % SIZE, used: BTreeSet::new() }
+        Self {
+            next: next % SIZE,
+            used: BTreeSet::new(),
+        }
     }
 
     /// Where the next search starts.
@@ -66,7 +69,10 @@ mod tests {
         addresses.release(first);
         let more: Vec<_> = (0..600).map(|_| addresses.allocate().unwrap()).collect();
         assert!(!more.contains(&first));
-        assert!(more.iter().all(|ip| ip.is_loopback() && !matches!(ip.octets()[3], 0 | 255)));
+        assert!(
+            more.iter()
+                .all(|ip| ip.is_loopback() && !matches!(ip.octets()[3], 0 | 255))
+        );
         assert_eq!(more.iter().collect::<BTreeSet<_>>().len(), 600);
     }
 
@@ -76,7 +82,10 @@ mod tests {
         assert!(addresses.claim(Ipv4Addr::new(127, 64, 0, 1)));
         assert!(!addresses.claim(Ipv4Addr::new(127, 64, 0, 1)));
         assert!(!addresses.claim(Ipv4Addr::new(127, 0, 0, 1)));
-        assert_eq!(addresses.allocate(), Some(Ipv4Addr::new(127, 127, 255, 254)));
+        assert_eq!(
+            addresses.allocate(),
+            Some(Ipv4Addr::new(127, 127, 255, 254))
+        );
         assert_eq!(addresses.allocate(), Some(Ipv4Addr::new(127, 64, 0, 2)));
         assert_eq!(addresses.position(), 3);
     }

@@ -14,7 +14,8 @@ use super::events::Recorder;
 use super::images::LocalImages;
 
 /// The search path of every container; the node's own is not passed on.
-pub(crate) const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub(crate) const DEFAULT_PATH: &str =
+    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// One kubelet.
 pub(crate) struct Agent {
@@ -66,16 +67,26 @@ pub(crate) struct Claims {
 impl Claims {
     /// Takes a claim for a pod, which may hold it already; else says who does.
     pub(crate) fn take(&self, namespace: &str, claim: &str, uid: &str) -> Result<(), String> {
-        let mut holders = self.holders.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut holders = self
+            .holders
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         let holder = holders
             .entry((namespace.to_owned(), claim.to_owned()))
             .or_insert_with(|| uid.to_owned());
-        if holder == uid { Ok(()) } else { Err(holder.clone()) }
+        if holder == uid {
+            Ok(())
+        } else {
+            Err(holder.clone())
+        }
     }
 
     /// Gives back all that a pod holds.
     pub(crate) fn release(&self, uid: &str) {
-        let mut holders = self.holders.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut holders = self
+            .holders
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         holders.retain(|_, holder| holder != uid);
     }
 }

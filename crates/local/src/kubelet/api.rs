@@ -39,8 +39,13 @@ impl CallError {
 }
 
 /// Bounds a call.
-pub(crate) async fn call<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {
-    timeout(CALL, request).await.map_err(|_| CallError::Timeout)?.map_err(CallError::from)
+pub(crate) async fn call<T>(
+    request: impl Future<Output = kube::Result<T>>,
+) -> Result<T, CallError> {
+    timeout(CALL, request)
+        .await
+        .map_err(|_| CallError::Timeout)?
+        .map_err(CallError::from)
 }
 
 /// Pauses between retries: doubles up to ten seconds.
@@ -94,12 +99,19 @@ impl StatusWriter {
     }
 }
 
-async fn write_all(api: &Api<Pod>, name: &str, uid: &str, mut newest: watch::Receiver<Option<PodStatus>>) {
+async fn write_all(
+    api: &Api<Pod>,
+    name: &str,
+    uid: &str,
+    mut newest: watch::Receiver<Option<PodStatus>>,
+) {
     let mut pauses = Pauses::new();
     // An error means that the sender is gone and everything was seen.
     while newest.changed().await.is_ok() {
         loop {
-            let Some(status) = newest.borrow_and_update().clone() else { break };
+            let Some(status) = newest.borrow_and_update().clone() else {
+                break;
+            };
             let patch = Patch::Merge(status_patch(uid, &status));
             match call(api.patch_status(name, &PatchParams::default(), &patch)).await {
                 Ok(_) => {
@@ -148,7 +160,10 @@ fn status_patch(uid: &str, status: &PodStatus) -> Value {
 pub(crate) async fn remove(api: &Api<Pod>, name: &str, uid: &str) {
     let params = DeleteParams {
         grace_period_seconds: Some(0),
-        preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
+        preconditions: Some(Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: None,
+        }),
         ..DeleteParams::default()
     };
     let mut pauses = Pauses::new();

@@ -30,7 +30,11 @@ impl BackOff {
     /// A retry is made at `now`: the next failure waits longer.
     pub(crate) fn advance(&mut self, now: Timestamp) {
         let delay = self.delay(now);
-        self.delay = if delay.is_zero() { BASE } else { delay.saturating_mul(2).min(MAX) };
+        self.delay = if delay.is_zero() {
+            BASE
+        } else {
+            delay.saturating_mul(2).min(MAX)
+        };
         self.since = Some(now);
     }
 

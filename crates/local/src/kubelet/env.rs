@@ -44,7 +44,12 @@ pub(crate) fn sources(container: &Container) -> BTreeSet<Source> {
             found.insert(Source::Secret(secret.name.clone()));
         }
     }
-    for from in container.env.iter().flatten().filter_map(|var| var.value_from.as_ref()) {
+    for from in container
+        .env
+        .iter()
+        .flatten()
+        .filter_map(|var| var.value_from.as_ref())
+    {
         if let Some(key) = &from.config_map_key_ref {
             found.insert(Source::ConfigMap(key.name.clone()));
         }
@@ -78,7 +83,10 @@ pub(crate) fn environment(
         match data.get(&source) {
             Some(entries) => {
                 for (key, value) in entries {
-                    env.insert(format!("{prefix}{key}"), String::from_utf8_lossy(value).into_owned());
+                    env.insert(
+                        format!("{prefix}{key}"),
+                        String::from_utf8_lossy(value).into_owned(),
+                    );
                 }
             }
             None if optional == Some(true) => {}
@@ -103,16 +111,36 @@ fn value_of(
     if let Some(value) = &var.value {
         return Ok(Some(expand(value, env)));
     }
-    let Some(from) = &var.value_from else { return Ok(Some(String::new())) };
+    let Some(from) = &var.value_from else {
+        return Ok(Some(String::new()));
+    };
     match from {
-        EnvVarSource { field_ref: Some(field), .. } => field_value(pod, field, facts).map(Some),
-        EnvVarSource { config_map_key_ref: Some(key), .. } => {
-            keyed(data, &Source::ConfigMap(key.name.clone()), &key.key, key.optional)
-        }
-        EnvVarSource { secret_key_ref: Some(key), .. } => {
-            keyed(data, &Source::Secret(key.name.clone()), &key.key, key.optional)
-        }
-        _ => Err(format!("env {}: this node supports valueFrom with fieldRef, configMapKeyRef and secretKeyRef only", var.name)),
+        EnvVarSource {
+            field_ref: Some(field),
+            ..
+        } => field_value(pod, field, facts).map(Some),
+        EnvVarSource {
+            config_map_key_ref: Some(key),
+            ..
+        } => keyed(
+            data,
+            &Source::ConfigMap(key.name.clone()),
+            &key.key,
+            key.optional,
+        ),
+        EnvVarSource {
+            secret_key_ref: Some(key),
+            ..
+        } => keyed(
+            data,
+            &Source::Secret(key.name.clone()),
+            &key.key,
+            key.optional,
+        ),
+        _ => Err(format!(
+            "env {}: this node supports valueFrom with fieldRef, configMapKeyRef and secretKeyRef only",
+            var.name
+        )),
     }
 }
 
@@ -145,7 +173,11 @@ pub(crate) fn field_value(
             "metadata.annotations" => &meta.annotations,
             _ => return Err(format!("unsupported fieldPath: {path}")),
         };
-        return Ok(entries.as_ref().and_then(|map| map.get(key)).cloned().unwrap_or_default());
+        return Ok(entries
+            .as_ref()
+            .and_then(|map| map.get(key))
+            .cloned()
+            .unwrap_or_default());
     }
     let spec = pod.spec.as_ref();
     Ok(match path {
@@ -155,9 +187,9 @@ pub(crate) fn field_value(
         "metadata.labels" => lines(meta.labels.as_ref()),
         "metadata.annotations" => lines(meta.annotations.as_ref()),
         "spec.nodeName" => facts.node_name.clone(),
-        "spec.serviceAccountName" => {
-            spec.and_then(|spec| spec.service_account_name.clone()).unwrap_or_default()
-        }
+        "spec.serviceAccountName" => spec
+            .and_then(|spec| spec.service_account_name.clone())
+            .unwrap_or_default(),
         "status.podIP" | "status.podIPs" => facts.pod_ip.clone(),
         "status.hostIP" | "status.hostIPs" => facts.host_ip.clone(),
         _ => return Err(format!("unsupported fieldPath: {path}")),
@@ -173,7 +205,10 @@ fn subscript(path: &str) -> Option<(&str, &str)> {
 /// A whole map as the downward API prints it in volumes.
 fn lines(map: Option<&BTreeMap<String, String>>) -> String {
     let entries = map.into_iter().flatten();
-    entries.map(|(key, value)| format!("{key}={value:?}")).collect::<Vec<_>>().join("\n")
+    entries
+        .map(|(key, value)| format!("{key}={value:?}"))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// Replaces `$(NAME)` by the variable; `$$` is one `$`; what has no meaning stays.
@@ -206,14 +241,22 @@ pub(crate) fn expand(text: &str, env: &BTreeMap<String, String>) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::needless_pass_by_value)] // `json!` values read better without a reference
     use super::*;
     use serde_json::json;
 
     fn facts() -> Facts {
-        Facts { pod_ip: "127.64.0.1".into(), host_ip: "127.0.0.1".into(), node_name: "local".into() }
+        Facts {
+            pod_ip: "127.64.0.1".into(),
+            host_ip: "127.0.0.1".into(),
+            node_name: "local".into(),
+        }
     }
 
-    fn run(container: serde_json::Value, data: &SourceData) -> Result<BTreeMap<String, String>, String> {
+    fn run(
+        container: serde_json::Value,
+        data: &SourceData,
+    ) -> Result<BTreeMap<String, String>, String> {
         let pod: Pod = serde_json::from_value(json!({
             "metadata": {"name": "p", "namespace": "n", "uid": "u", "labels": {"a/b": "c"},
                          "annotations": {"k": "v w"}},
@@ -278,8 +321,14 @@ mod tests {
     #[test]
     fn later_wins_and_env_beats_env_from() {
         let data = SourceData::from([
-            (Source::ConfigMap("m".into()), BTreeMap::from([("A".into(), b"map".to_vec()), ("B".into(), b"map".to_vec())])),
-            (Source::Secret("s".into()), BTreeMap::from([("B".into(), b"secret".to_vec())])),
+            (
+                Source::ConfigMap("m".into()),
+                BTreeMap::from([("A".into(), b"map".to_vec()), ("B".into(), b"map".to_vec())]),
+            ),
+            (
+                Source::Secret("s".into()),
+                BTreeMap::from([("B".into(), b"secret".to_vec())]),
+            ),
         ]);
         let env = run(
             json!({"name": "c",
@@ -289,7 +338,10 @@ mod tests {
             &data,
         )
         .unwrap();
-        assert_eq!((env["A"].as_str(), env["B"].as_str(), env["P_A"].as_str()), ("own", "secret", "map"));
+        assert_eq!(
+            (env["A"].as_str(), env["B"].as_str(), env["P_A"].as_str()),
+            ("own", "secret", "map")
+        );
     }
 
     #[test]
@@ -299,17 +351,34 @@ mod tests {
             json!({"name": "c", "env": [{"name": "A", "valueFrom":
                 {kind: {"name": name, "key": "k", "optional": optional}}}]})
         };
-        assert_eq!(run(key("configMapKeyRef", "x", false), &data).unwrap_err(), "configmap \"x\" not found");
-        assert_eq!(run(key("secretKeyRef", "x", false), &data).unwrap_err(), "secret \"x\" not found");
+        assert_eq!(
+            run(key("configMapKeyRef", "x", false), &data).unwrap_err(),
+            "configmap \"x\" not found"
+        );
+        assert_eq!(
+            run(key("secretKeyRef", "x", false), &data).unwrap_err(),
+            "secret \"x\" not found"
+        );
         assert_eq!(
             run(key("configMapKeyRef", "m", false), &data).unwrap_err(),
             "couldn't find key k in configmap \"m\""
         );
-        assert!(!run(key("configMapKeyRef", "m", true), &data).unwrap().contains_key("A"));
-        assert!(!run(key("secretKeyRef", "x", true), &data).unwrap().contains_key("A"));
+        assert!(
+            !run(key("configMapKeyRef", "m", true), &data)
+                .unwrap()
+                .contains_key("A")
+        );
+        assert!(
+            !run(key("secretKeyRef", "x", true), &data)
+                .unwrap()
+                .contains_key("A")
+        );
         let from = json!({"name": "c", "envFrom": [{"secretRef": {"name": "gone"}}]});
         assert_eq!(run(from, &data).unwrap_err(), "secret \"gone\" not found");
         let field = json!({"name": "c", "env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.x"}}}]});
-        assert_eq!(run(field, &data).unwrap_err(), "unsupported fieldPath: spec.x");
+        assert_eq!(
+            run(field, &data).unwrap_err(),
+            "unsupported fieldPath: spec.x"
+        );
     }
 }

@@ -114,7 +114,11 @@ async fn send_all(client: &Client, node: &str, mut queue: mpsc::Receiver<Note>) 
 
 fn event(note: &Note, node: &str, now: Timestamp) -> Event {
     let field_path = note.container.as_ref().map(|(init, name)| {
-        let list = if *init { "initContainers" } else { "containers" };
+        let list = if *init {
+            "initContainers"
+        } else {
+            "containers"
+        };
         format!("spec.{list}{{{name}}}")
     });
     // Unique by time, as the kubelet's names are, and by chance beyond that.
@@ -144,7 +148,10 @@ fn event(note: &Note, node: &str, now: Timestamp) -> Event {
         count: Some(1),
         first_timestamp: Some(time(now)),
         last_timestamp: Some(time(now)),
-        source: Some(EventSource { component: Some("kubelet".to_owned()), host: Some(node.to_owned()) }),
+        source: Some(EventSource {
+            component: Some("kubelet".to_owned()),
+            host: Some(node.to_owned()),
+        }),
         reporting_component: Some("kubelet".to_owned()),
         reporting_instance: Some(node.to_owned()),
         ..Event::default()

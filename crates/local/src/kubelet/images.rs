@@ -87,14 +87,20 @@ impl LocalImages {
                     known.join(", ")
                 ))
             })?;
-        Ok(Image { program: program.clone(), tag: tag.to_owned(), pull })
+        Ok(Image {
+            program: program.clone(),
+            tag: tag.to_owned(),
+            pull,
+        })
     }
 }
 
 /// Splits `[host[:port]/]path[:tag][@digest]` into repository and tag, by the rules
 /// of the image reference grammar that matter here.
 fn split(name: &str) -> Option<(&str, &str)> {
-    let (name, _digest) = name.split_once('@').map_or((name, None), |(n, d)| (n, Some(d)));
+    let (name, _digest) = name
+        .split_once('@')
+        .map_or((name, None), |(n, d)| (n, Some(d)));
     let last = name.rfind('/').map_or(0, |slash| slash.saturating_add(1));
     let (repository, tag) = match name.get(last..)?.find(':') {
         Some(colon) => {
@@ -107,13 +113,15 @@ fn split(name: &str) -> Option<(&str, &str)> {
         && repository.split('/').all(|part| {
             part.starts_with(|c: char| c.is_ascii_alphanumeric())
                 && part.ends_with(|c: char| c.is_ascii_alphanumeric())
-                && part.chars().all(|c| {
-                    c.is_ascii_lowercase() || c.is_ascii_digit() || ".-_:".contains(c)
-                })
+                && part
+                    .chars()
+                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-_:".contains(c))
         });
     let valid_tag = tag.len() <= 128
         && tag.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
-        && tag.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+        && tag
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
     (valid_repository && valid_tag).then_some((repository, tag))
 }
 
@@ -135,7 +143,9 @@ mod tests {
     use super::*;
 
     fn images() -> LocalImages {
-        LocalImages::new().with("nogoo9-sample", "/bin/sample").with("nogoo9-sample:next", "/bin/next")
+        LocalImages::new()
+            .with("nogoo9-sample", "/bin/sample")
+            .with("nogoo9-sample:next", "/bin/next")
     }
 
     #[test]
@@ -147,12 +157,26 @@ mod tests {
             ("nogoo9-sample:2.0@sha256:00", "/bin/sample", "2.0", 0),
             ("nogoo9-sample:2.0_slow-pull-90s", "/bin/sample", "2.0", 90),
             ("nogoo9-sample:2.0_slow-pull-2m", "/bin/sample", "2.0", 120),
-            ("nogoo9-sample:2.0_slow-pull-9000m", "/bin/sample", "2.0", 3600),
-            ("nogoo9-sample:2.0_slow-pull-soon", "/bin/sample", "2.0_slow-pull-soon", 0),
+            (
+                "nogoo9-sample:2.0_slow-pull-9000m",
+                "/bin/sample",
+                "2.0",
+                3600,
+            ),
+            (
+                "nogoo9-sample:2.0_slow-pull-soon",
+                "/bin/sample",
+                "2.0_slow-pull-soon",
+                0,
+            ),
         ] {
             let image = images().resolve(name).unwrap();
             assert_eq!(
-                (image.program.to_str().unwrap(), image.tag.as_str(), image.pull.as_secs()),
+                (
+                    image.program.to_str().unwrap(),
+                    image.tag.as_str(),
+                    image.pull.as_secs()
+                ),
                 (program, tag, seconds),
                 "{name}"
             );
@@ -161,7 +185,12 @@ mod tests {
 
     #[test]
     fn other_names_do_not() {
-        for name in ["nginx", "nginx:1.27", "ghcr.io/a/nogoo9-sample:1.0", "localhost:5000/x"] {
+        for name in [
+            "nginx",
+            "nginx:1.27",
+            "ghcr.io/a/nogoo9-sample:1.0",
+            "localhost:5000/x",
+        ] {
             let error = images().resolve(name).unwrap_err();
             assert!(
                 matches!(&error, ImageError::NotFound(text) if text.contains("nogoo9-sample")),

@@ -84,7 +84,8 @@ pub(crate) async fn launch(agent: &Agent, order: &Order) -> Result<Launched, Fai
     let message = MessageSource {
         file: sandbox.join(format!("{}.message", order.restart_count)),
         log: sandbox.join(format!("{}.log", order.restart_count)),
-        fallback_to_log: order.spec.termination_message_policy.as_deref() == Some("FallbackToLogsOnError"),
+        fallback_to_log: order.spec.termination_message_policy.as_deref()
+            == Some("FallbackToLogsOnError"),
     };
     forget_old_runs(&sandbox, order.restart_count);
 
@@ -96,29 +97,57 @@ pub(crate) async fn launch(agent: &Agent, order: &Order) -> Result<Launched, Fai
     }
     base.insert("PATH".to_owned(), DEFAULT_PATH.to_owned());
     base.insert("HOME".to_owned(), home.to_string_lossy().into_owned());
-    base.insert("HOSTNAME".to_owned(), order.pod.metadata.name.clone().unwrap_or_default());
+    base.insert(
+        "HOSTNAME".to_owned(),
+        order.pod.metadata.name.clone().unwrap_or_default(),
+    );
     base.insert("NOGOO9_IMAGE_TAG".to_owned(), image.tag.clone());
-    base.insert("NOGOO9_TERMINATION_MESSAGE".to_owned(), message.file.to_string_lossy().into_owned());
+    base.insert(
+        "NOGOO9_TERMINATION_MESSAGE".to_owned(),
+        message.file.to_string_lossy().into_owned(),
+    );
     let env = env::environment(&order.pod, &order.spec, &facts(agent, order), &data, base)
         .map_err(unconfigurable)?;
 
     let cwd = match &order.spec.working_dir {
         Some(dir) if Path::new(dir).is_dir() => PathBuf::from(dir),
         Some(dir) => {
-            return Err(Failure::Start { message: format!("workingDir {dir} does not exist on this node") });
+            return Err(Failure::Start {
+                message: format!("workingDir {dir} does not exist on this node"),
+            });
         }
         None => home,
     };
     let (program, args) = command(&order.spec, &image, &env, &cwd)?;
-    agent.recorder.record(&order.pod, order.container(), Level::Normal, "Created",
-        format!("Created container: {}", order.spec.name));
+    agent.recorder.record(
+        &order.pod,
+        order.container(),
+        Level::Normal,
+        "Created",
+        format!("Created container: {}", order.spec.name),
+    );
     let around = Surroundings { env, cwd, sandbox };
-    let (process, running) = process::spawn(&agent.shim, &program, &args, &around, Some(&message.log))
-        .map_err(|error| Failure::Start { message: format!("cannot start the pod shim: {error}") })?;
-    agent.recorder.record(&order.pod, order.container(), Level::Normal, "Started",
-        format!("Started container {}", order.spec.name));
+    let (process, running) =
+        process::spawn(&agent.shim, &program, &args, &around, Some(&message.log)).map_err(
+            |error| Failure::Start {
+                message: format!("cannot start the pod shim: {error}"),
+            },
+        )?;
+    agent.recorder.record(
+        &order.pod,
+        order.container(),
+        Level::Normal,
+        "Started",
+        format!("Started container {}", order.spec.name),
+    );
     let image_id = format!("local://{}@{}", image.program.display(), image.tag);
-    Ok(Launched { process, running, around, image_id, message })
+    Ok(Launched {
+        process,
+        running,
+        around,
+        image_id,
+        message,
+    })
 }
 
 /// What the downward API says of the pod.
@@ -133,29 +162,56 @@ fn facts(agent: &Agent, order: &Order) -> Facts {
 async fn pull(agent: &Agent, order: &Order) -> Result<Image, Failure> {
     let name = order.spec.image.as_deref().unwrap_or_default();
     let record = |level, reason, message: String| {
-        agent.recorder.record(&order.pod, order.container(), level, reason, message);
+        agent
+            .recorder
+            .record(&order.pod, order.container(), level, reason, message);
     };
     let image = match agent.images.resolve(name) {
         Ok(image) => image,
         Err(ImageError::Invalid(message)) => {
             record(Level::Warning, "InspectFailed", message.clone());
-            record(Level::Warning, "Failed", "Error: InvalidImageName".to_owned());
-            return Err(Failure::Pull { reason: "InvalidImageName", message });
+            record(
+                Level::Warning,
+                "Failed",
+                "Error: InvalidImageName".to_owned(),
+            );
+            return Err(Failure::Pull {
+                reason: "InvalidImageName",
+                message,
+            });
         }
         Err(ImageError::NotFound(message)) => {
-            record(Level::Normal, "Pulling", format!("Pulling image \"{name}\""));
-            record(Level::Warning, "Failed", format!("Failed to pull image \"{name}\": {message}"));
+            record(
+                Level::Normal,
+                "Pulling",
+                format!("Pulling image \"{name}\""),
+            );
+            record(
+                Level::Warning,
+                "Failed",
+                format!("Failed to pull image \"{name}\": {message}"),
+            );
             record(Level::Warning, "Failed", "Error: ErrImagePull".to_owned());
-            return Err(Failure::Pull { reason: "ErrImagePull", message });
+            return Err(Failure::Pull {
+                reason: "ErrImagePull",
+                message,
+            });
         }
     };
     if order.pulled || image.pull.is_zero() {
         let message = format!("Container image \"{name}\" already present on machine");
         record(Level::Normal, "Pulled", message);
     } else {
-        record(Level::Normal, "Pulling", format!("Pulling image \"{name}\""));
+        record(
+            Level::Normal,
+            "Pulling",
+            format!("Pulling image \"{name}\""),
+        );
         tokio::time::sleep(image.pull).await;
-        let message = format!("Successfully pulled image \"{name}\" in {}s", image.pull.as_secs());
+        let message = format!(
+            "Successfully pulled image \"{name}\" in {}s",
+            image.pull.as_secs()
+        );
         record(Level::Normal, "Pulled", message);
     }
     Ok(image)
@@ -177,8 +233,13 @@ async fn provide_volumes(
             _ => pod_dir.join("volumes").join(&name),
         };
         let files = match &content {
-            Content::Files(parts) => volumes::files(&order.pod, parts, &facts, &data)
-                .map_err(|problem| unmountable(format!("MountVolume.SetUp failed for volume \"{name}\" : {problem}")))?,
+            Content::Files(parts) => {
+                volumes::files(&order.pod, parts, &facts, &data).map_err(|problem| {
+                    unmountable(format!(
+                        "MountVolume.SetUp failed for volume \"{name}\" : {problem}"
+                    ))
+                })?
+            }
             _ => Vec::new(),
         };
         volumes::write(&folder, &files).map_err(|error| creating(&folder, &error))?;
@@ -190,12 +251,21 @@ async fn provide_volumes(
 /// A claim's folder, exclusively unless the claim may be shared.
 async fn claim_folder(agent: &Agent, order: &Order, claim: &str) -> Result<PathBuf, Failure> {
     let api: Api<PersistentVolumeClaim> = Api::namespaced(agent.client(), order.namespace());
-    let found = call(api.get_opt(claim)).await.map_err(|error| unmountable(error.to_string()))?;
+    let found = call(api.get_opt(claim))
+        .await
+        .map_err(|error| unmountable(error.to_string()))?;
     let Some(found) = found else {
-        return Err(unmountable(format!("persistentvolumeclaim \"{claim}\" not found")));
+        return Err(unmountable(format!(
+            "persistentvolumeclaim \"{claim}\" not found"
+        )));
     };
-    let modes = found.spec.and_then(|spec| spec.access_modes).unwrap_or_default();
-    let shared = modes.iter().any(|mode| mode == "ReadWriteMany" || mode == "ReadOnlyMany");
+    let modes = found
+        .spec
+        .and_then(|spec| spec.access_modes)
+        .unwrap_or_default();
+    let shared = modes
+        .iter()
+        .any(|mode| mode == "ReadWriteMany" || mode == "ReadOnlyMany");
     if !shared && let Err(holder) = agent.claims.take(order.namespace(), claim, order.uid()) {
         return Err(unmountable(format!(
             "Multi-Attach error for volume \"{claim}\" Volume is already used by the pod with uid {holder}"
@@ -204,13 +274,19 @@ async fn claim_folder(agent: &Agent, order: &Order, claim: &str) -> Result<PathB
     Ok(agent.claim_dir(order.namespace(), claim))
 }
 
-async fn fetch(agent: &Agent, namespace: &str, wanted: BTreeSet<Source>) -> Result<SourceData, Failure> {
+async fn fetch(
+    agent: &Agent,
+    namespace: &str,
+    wanted: BTreeSet<Source>,
+) -> Result<SourceData, Failure> {
     let mut data = SourceData::new();
     for source in wanted {
         let found = match &source {
             Source::ConfigMap(name) => {
                 let api: Api<ConfigMap> = Api::namespaced(agent.client(), namespace);
-                call(api.get_opt(name)).await.map(|map| map.map(config_map_data))
+                call(api.get_opt(name))
+                    .await
+                    .map(|map| map.map(config_map_data))
             }
             Source::Secret(name) => {
                 let api: Api<Secret> = Api::namespaced(agent.client(), namespace);
@@ -226,15 +302,28 @@ async fn fetch(agent: &Agent, namespace: &str, wanted: BTreeSet<Source>) -> Resu
             Ok(Some(entries)) => drop(data.insert(source, entries)),
             Ok(None) => {}
             // The error may quote what was asked for, never what a Secret holds.
-            Err(error) => return Err(unconfigurable(format!("cannot read {}: {error}", source.describe()))),
+            Err(error) => {
+                return Err(unconfigurable(format!(
+                    "cannot read {}: {error}",
+                    source.describe()
+                )));
+            }
         }
     }
     Ok(data)
 }
 
 fn config_map_data(map: ConfigMap) -> BTreeMap<String, Vec<u8>> {
-    let text = map.data.into_iter().flatten().map(|(key, value)| (key, value.into_bytes()));
-    let binary = map.binary_data.into_iter().flatten().map(|(key, ByteString(value))| (key, value));
+    let text = map
+        .data
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| (key, value.into_bytes()));
+    let binary = map
+        .binary_data
+        .into_iter()
+        .flatten()
+        .map(|(key, ByteString(value))| (key, value));
     text.chain(binary).collect()
 }
 
@@ -246,7 +335,10 @@ fn command(
     cwd: &Path,
 ) -> Result<(PathBuf, Vec<String>), Failure> {
     let expanded = |list: Option<&Vec<String>>| -> Vec<String> {
-        list.into_iter().flatten().map(|text| env::expand(text, env)).collect()
+        list.into_iter()
+            .flatten()
+            .map(|text| env::expand(text, env))
+            .collect()
     };
     let mut words = expanded(spec.command.as_ref());
     let args = expanded(spec.args.as_ref());
@@ -265,7 +357,9 @@ fn command(
 
 /// Keeps the logs of this run and the one before, as `kubectl logs -p` needs them.
 fn forget_old_runs(sandbox: &Path, restart_count: i32) {
-    let Some(old) = restart_count.checked_sub(2).filter(|old| *old >= 0) else { return };
+    let Some(old) = restart_count.checked_sub(2).filter(|old| *old >= 0) else {
+        return;
+    };
     for suffix in ["log", "log.1", "message"] {
         let _ = std::fs::remove_file(sandbox.join(format!("{old}.{suffix}")));
     }
@@ -275,7 +369,9 @@ impl MessageSource {
     /// What the container left behind to say why it ended.
     pub(crate) async fn read(&self, exit_code: i32) -> Option<String> {
         if let Ok(bytes) = tokio::fs::read(&self.file).await {
-            let bytes = bytes.get(..bytes.len().min(MESSAGE_BYTES)).unwrap_or_default();
+            let bytes = bytes
+                .get(..bytes.len().min(MESSAGE_BYTES))
+                .unwrap_or_default();
             let text = String::from_utf8_lossy(bytes).into_owned();
             if !text.is_empty() {
                 return Some(text);
@@ -297,7 +393,9 @@ async fn tail(log: &Path) -> io::Result<String> {
     let start = length.saturating_sub(LOG_MESSAGE_BYTES * 4);
     file.seek(io::SeekFrom::Start(start)).await?;
     let mut bytes = Vec::new();
-    file.take(LOG_MESSAGE_BYTES * 4).read_to_end(&mut bytes).await?;
+    file.take(LOG_MESSAGE_BYTES * 4)
+        .read_to_end(&mut bytes)
+        .await?;
     let text = String::from_utf8_lossy(&bytes);
     Ok(last_lines(&text, start > 0))
 }
@@ -306,7 +404,13 @@ fn last_lines(log: &str, cut: bool) -> String {
     let mut kept: Vec<&str> = Vec::new();
     let mut bytes = 0;
     let limit = usize::try_from(LOG_MESSAGE_BYTES).unwrap_or(usize::MAX);
-    for line in log.lines().skip(usize::from(cut)).collect::<Vec<_>>().into_iter().rev() {
+    for line in log
+        .lines()
+        .skip(usize::from(cut))
+        .collect::<Vec<_>>()
+        .into_iter()
+        .rev()
+    {
         let text = line.splitn(4, ' ').nth(3).unwrap_or_default();
         bytes += text.len() + 1;
         if kept.len() >= LOG_MESSAGE_LINES || bytes > limit {
@@ -318,11 +422,17 @@ fn last_lines(log: &str, cut: bool) -> String {
 }
 
 fn unconfigurable(message: String) -> Failure {
-    Failure::Config { reason: "CreateContainerConfigError", message }
+    Failure::Config {
+        reason: "CreateContainerConfigError",
+        message,
+    }
 }
 
 fn unmountable(message: String) -> Failure {
-    Failure::Config { reason: "ContainerCreating", message }
+    Failure::Config {
+        reason: "ContainerCreating",
+        message,
+    }
 }
 
 fn creating(path: &Path, error: &io::Error) -> Failure {
@@ -338,8 +448,17 @@ mod tests {
         let log = "2026-01-01T00:00:00.000000000Z stdout F one\n2026-01-01T00:00:00.000000000Z stderr F two words\n";
         assert_eq!(last_lines(log, false), "one\ntwo words\n");
         assert_eq!(last_lines(log, true), "two words\n");
-        let long: String = (0..200).map(|n| format!("2026-01-01T00:00:00.000000000Z stdout F {n}\n")).collect();
+        let long: String = (0..200)
+            .map(|n| format!("2026-01-01T00:00:00.000000000Z stdout F {n}\n"))
+            .collect();
         let kept = last_lines(&long, false);
-        assert_eq!((kept.lines().count(), kept.lines().next(), kept.lines().last()), (80, Some("120"), Some("199")));
+        assert_eq!(
+            (
+                kept.lines().count(),
+                kept.lines().next(),
+                kept.lines().last()
+            ),
+            (80, Some("120"), Some("199"))
+        );
     }
 }

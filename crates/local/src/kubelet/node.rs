@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{
-    Node, NodeAddress, NodeCondition, NodeStatus, NodeSystemInfo,
-};
+use k8s_openapi::api::core::v1::{Node, NodeAddress, NodeCondition, NodeStatus, NodeSystemInfo};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Client;
@@ -42,7 +40,12 @@ pub(crate) async fn keep(client: Client, name: String) {
 }
 
 /// One heartbeat; says since when the node is Ready.
-async fn beat(api: &Api<Node>, name: &str, since: Timestamp, now: Timestamp) -> Result<Timestamp, CallError> {
+async fn beat(
+    api: &Api<Node>,
+    name: &str,
+    since: Timestamp,
+    now: Timestamp,
+) -> Result<Timestamp, CallError> {
     let existing = match call(api.get_opt(name)).await? {
         Some(node) => node,
         None => match call(api.create(&PostParams::default(), &node(name))).await {
@@ -74,7 +77,11 @@ fn node(name: &str) -> Node {
     Node {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
-            labels: Some(labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into()),
+            labels: Some(
+                labels
+                    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                    .into(),
+            ),
             ..ObjectMeta::default()
         },
         ..Node::default()
@@ -98,21 +105,48 @@ fn status(name: &str, since: Timestamp, now: Timestamp) -> NodeStatus {
     if let Some(kibibytes) = memory() {
         resources.insert("memory".to_owned(), Quantity(format!("{kibibytes}Ki")));
     }
-    let address = |type_: &str, address: &str| NodeAddress { type_: type_.to_owned(), address: address.to_owned() };
+    let address = |type_: &str, address: &str| NodeAddress {
+        type_: type_.to_owned(),
+        address: address.to_owned(),
+    };
     NodeStatus {
-        addresses: Some(vec![address("InternalIP", HOST_IP), address("Hostname", name)]),
+        addresses: Some(vec![
+            address("InternalIP", HOST_IP),
+            address("Hostname", name),
+        ]),
         capacity: Some(resources.clone()),
         allocatable: Some(resources),
         conditions: Some(vec![
-            condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-            condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-            condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-            condition("Ready", "True", "KubeletReady", "the process kubelet is posting ready status"),
+            condition(
+                "MemoryPressure",
+                "False",
+                "KubeletHasSufficientMemory",
+                "kubelet has sufficient memory available",
+            ),
+            condition(
+                "DiskPressure",
+                "False",
+                "KubeletHasNoDiskPressure",
+                "kubelet has no disk pressure",
+            ),
+            condition(
+                "PIDPressure",
+                "False",
+                "KubeletHasSufficientPID",
+                "kubelet has sufficient PID available",
+            ),
+            condition(
+                "Ready",
+                "True",
+                "KubeletReady",
+                "the process kubelet is posting ready status",
+            ),
         ]),
         node_info: Some(NodeSystemInfo {
             architecture: arch().to_owned(),
             operating_system: "linux".to_owned(),
-            container_runtime_version: concat!("nogoo9-process://", env!("CARGO_PKG_VERSION")).to_owned(),
+            container_runtime_version: concat!("nogoo9-process://", env!("CARGO_PKG_VERSION"))
+                .to_owned(),
             kubelet_version: concat!("v1.34.0-nogoo9.", env!("CARGO_PKG_VERSION")).to_owned(),
             kernel_version: read("/proc/sys/kernel/osrelease"),
             boot_id: read("/proc/sys/kernel/random/boot_id"),
@@ -125,12 +159,19 @@ fn status(name: &str, since: Timestamp, now: Timestamp) -> NodeStatus {
 }
 
 fn read(path: &str) -> String {
-    std::fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default()
+    std::fs::read_to_string(path)
+        .map(|text| text.trim().to_owned())
+        .unwrap_or_default()
 }
 
 fn memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.split_whitespace().next()?.parse().ok()
+    text.lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?
+        .split_whitespace()
+        .next()?
+        .parse()
+        .ok()
 }
 
 /// The architecture as Go names it, which is what node labels hold.

@@ -36,6 +36,8 @@ pub(crate) struct Pods {
     done: HashSet<String>,
     addresses: Addresses,
     position_file: PathBuf,
+    /// What an earlier life left on disk is removed.
+    cleaned: bool,
 }
 
 struct Handle {
@@ -49,7 +51,8 @@ impl Pods {
         let next = std::fs::read_to_string(&position_file)
             .ok()
             .and_then(|text| text.trim().parse().ok())
-            .unwrap_or(0);
+            // Chance keeps the kubelets of one machine apart, which share its loopback.
+            .unwrap_or_else(|| getrandom::u32().unwrap_or(0));
         Self {
             agent,
             workers: HashMap::new(),
@@ -57,14 +60,16 @@ impl Pods {
             done: HashSet::new(),
             addresses: Addresses::starting_at(next),
             position_file,
+            cleaned: false,
         }
     }
 
     /// Follows the API; never returns.
     pub(crate) async fn watch(&mut self) {
         let fields = format!("spec.nodeName={}", self.agent.node_name);
-        let config = watcher::Config::default().fields(&fields).timeout(WATCH_SECONDS);
-        let mut cleaned = false;
+        let config = watcher::Config::default()
+            .fields(&fields)
+            .timeout(WATCH_SECONDS);
         loop {
             let api: Api<Pod> = Api::all(self.agent.client());
             let mut events = watcher(api, config.clone()).default_backoff().boxed();
@@ -83,18 +88,7 @@ impl Pods {
                 match event {
                     Some(Ok(event)) => {
                         errors = 0;
-                        match event {
-                            Event::Init => listed = Some(Vec::new()),
-                            Event::InitApply(pod) => listed.get_or_insert_default().push(pod),
-                            Event::InitDone => {
-                                let known = self.replace(listed.take().unwrap_or_default());
-                                if !std::mem::replace(&mut cleaned, true) {
-                                    self.remove_old_folders(&known);
-                                }
-                            }
-                            Event::Apply(pod) => self.apply(pod),
-                            Event::Delete(pod) => self.delete(pod.metadata.uid.as_deref().unwrap_or_default()),
-                        }
+                        self.take(event, &mut listed);
                     }
                     Some(Err(error)) => {
                         errors += 1;
@@ -107,16 +101,44 @@ impl Pods {
         }
     }
 
+    /// One event of the watch; `listed` collects a list until it is complete.
+    fn take(&mut self, event: Event<Pod>, listed: &mut Option<Vec<Pod>>) {
+        match event {
+            Event::Init => *listed = Some(Vec::new()),
+            Event::InitApply(pod) => listed.get_or_insert_default().push(pod),
+            Event::InitDone => {
+                let known = self.replace(listed.take().unwrap_or_default());
+                if !std::mem::replace(&mut self.cleaned, true) {
+                    self.remove_old_folders(&known);
+                }
+            }
+            Event::Apply(pod) => self.apply(pod),
+            Event::Delete(pod) => self.delete(pod.metadata.uid.as_deref().unwrap_or_default()),
+        }
+    }
+
     /// A complete list: what is not in it is gone. Returns the uids in it.
     fn replace(&mut self, mut pods: Vec<Pod>) -> HashSet<String> {
-        let uids: HashSet<String> = pods.iter().filter_map(|pod| pod.metadata.uid.clone()).collect();
+        let uids: HashSet<String> = pods
+            .iter()
+            .filter_map(|pod| pod.metadata.uid.clone())
+            .collect();
         self.done.retain(|uid| uids.contains(uid));
-        let gone: Vec<String> = self.workers.keys().filter(|uid| !uids.contains(*uid)).cloned().collect();
+        let gone: Vec<String> = self
+            .workers
+            .keys()
+            .filter(|uid| !uids.contains(*uid))
+            .cloned()
+            .collect();
         for uid in gone {
             self.delete(&uid);
         }
         // Those that have an address already must get it before it is given away.
-        pods.sort_by_key(|pod| pod.status.as_ref().is_none_or(|status| status.pod_ip.is_none()));
+        pods.sort_by_key(|pod| {
+            pod.status
+                .as_ref()
+                .is_none_or(|status| status.pod_ip.is_none())
+        });
         for pod in pods {
             self.apply(pod);
         }
@@ -124,12 +146,17 @@ impl Pods {
     }
 
     fn apply(&mut self, pod: Pod) {
-        let Some(uid) = pod.metadata.uid.clone() else { return };
+        let Some(uid) = pod.metadata.uid.clone() else {
+            return;
+        };
         if let Some(handle) = self.workers.get(&uid) {
             handle.desired.send_replace(Desired::Present(Arc::new(pod)));
             return;
         }
-        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        let phase = pod
+            .status
+            .as_ref()
+            .and_then(|status| status.phase.as_deref());
         let over = matches!(phase, Some("Succeeded" | "Failed"));
         if self.done.contains(&uid) || (over && pod.metadata.deletion_timestamp.is_none()) {
             return;
@@ -157,7 +184,10 @@ impl Pods {
     }
 
     fn address_for(&mut self, pod: &Pod) -> Option<Ipv4Addr> {
-        let earlier = pod.status.as_ref().and_then(|status| status.pod_ip.as_ref()?.parse().ok());
+        let earlier = pod
+            .status
+            .as_ref()
+            .and_then(|status| status.pod_ip.as_ref()?.parse().ok());
         if let Some(ip) = earlier
             && self.addresses.claim(ip)
         {
@@ -184,9 +214,16 @@ impl Pods {
 
     /// Folders of pods that went while no kubelet ran.
     fn remove_old_folders(&self, known: &HashSet<String>) {
-        let entries = std::fs::read_dir(self.agent.pods_dir()).into_iter().flatten().flatten();
+        let entries = std::fs::read_dir(self.agent.pods_dir())
+            .into_iter()
+            .flatten()
+            .flatten();
         for entry in entries {
-            if entry.file_name().to_str().is_none_or(|uid| !known.contains(uid)) {
+            if entry
+                .file_name()
+                .to_str()
+                .is_none_or(|uid| !known.contains(uid))
+            {
                 remove_folder(entry.path());
             }
         }

@@ -27,8 +27,16 @@ impl Kind {
 /// What a probe, or a hook, does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Check {
-    Http { host: Option<String>, port: u16, path: String, headers: Vec<(String, String)> },
-    Tcp { host: Option<String>, port: u16 },
+    Http {
+        host: Option<String>,
+        port: u16,
+        path: String,
+        headers: Vec<(String, String)>,
+    },
+    Tcp {
+        host: Option<String>,
+        port: u16,
+    },
     Exec(Vec<String>),
     /// Not possible here; fails with this sentence.
     Unsupported(String),
@@ -55,10 +63,18 @@ pub(crate) fn probe(container: &Container, kind: Kind) -> Option<Probe> {
         Kind::Readiness => container.readiness_probe.as_ref(),
     }?;
     let seconds = |value: Option<i32>, default: u64, least: u64| {
-        Duration::from_secs(value.and_then(|v| u64::try_from(v).ok()).unwrap_or(default).max(least))
+        Duration::from_secs(
+            value
+                .and_then(|v| u64::try_from(v).ok())
+                .unwrap_or(default)
+                .max(least),
+        )
     };
     let threshold = |value: Option<i32>, default: u32| {
-        value.and_then(|v| u32::try_from(v).ok()).unwrap_or(default).max(1)
+        value
+            .and_then(|v| u32::try_from(v).ok())
+            .unwrap_or(default)
+            .max(1)
     };
     Some(Probe {
         check: probe_check(spec, container),
@@ -79,7 +95,10 @@ fn probe_check(spec: &core::Probe, container: &Container) -> Check {
         http_check(http, container)
     } else if let Some(tcp) = &spec.tcp_socket {
         match port(&tcp.port, container) {
-            Ok(port) => Check::Tcp { host: tcp.host.clone(), port },
+            Ok(port) => Check::Tcp {
+                host: tcp.host.clone(),
+                port,
+            },
             Err(problem) => Check::Unsupported(problem),
         }
     } else if let Some(exec) = &spec.exec {
@@ -91,7 +110,11 @@ fn probe_check(spec: &core::Probe, container: &Container) -> Check {
 
 /// An `httpGet` of a probe or a hook.
 pub(crate) fn http_check(http: &core::HTTPGetAction, container: &Container) -> Check {
-    if http.scheme.as_deref().is_some_and(|scheme| !scheme.eq_ignore_ascii_case("http")) {
+    if http
+        .scheme
+        .as_deref()
+        .is_some_and(|scheme| !scheme.eq_ignore_ascii_case("http"))
+    {
         return Check::Unsupported("this node supports httpGet with scheme HTTP only".to_owned());
     }
     match port(&http.port, container) {
@@ -155,9 +178,17 @@ impl Tally {
     /// Takes one result; a verdict once its threshold is reached, and at every
     /// further equal result.
     pub(crate) fn observe(&mut self, ok: bool) -> Option<bool> {
-        self.run = if self.last == Some(ok) { self.run.saturating_add(1) } else { 1 };
+        self.run = if self.last == Some(ok) {
+            self.run.saturating_add(1)
+        } else {
+            1
+        };
         self.last = Some(ok);
-        let threshold = if ok { self.success_threshold } else { self.failure_threshold };
+        let threshold = if ok {
+            self.success_threshold
+        } else {
+            self.failure_threshold
+        };
         (self.run >= threshold).then_some(ok)
     }
 }
@@ -175,11 +206,19 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_kubernetes() {
-        let container = container("readinessProbe", &json!({"httpGet": {"port": "web", "path": "ok"}}));
+        let container = container(
+            "readinessProbe",
+            &json!({"httpGet": {"port": "web", "path": "ok"}}),
+        );
         assert_eq!(
             probe(&container, Kind::Readiness).unwrap(),
             Probe {
-                check: Check::Http { host: None, port: 3000, path: "/ok".into(), headers: vec![] },
+                check: Check::Http {
+                    host: None,
+                    port: 3000,
+                    path: "/ok".into(),
+                    headers: vec![]
+                },
                 initial_delay: Duration::ZERO,
                 period: Duration::from_secs(10),
                 timeout: Duration::from_secs(1),
@@ -193,7 +232,14 @@ mod tests {
 
     #[test]
     fn ports_by_number_and_name() {
-        for (port, wanted) in [(json!(80), Some(80)), (json!("81"), Some(81)), (json!("web"), Some(3000)), (json!("x"), None), (json!(0), None), (json!(70_000), None)] {
+        for (port, wanted) in [
+            (json!(80), Some(80)),
+            (json!("81"), Some(81)),
+            (json!("web"), Some(3000)),
+            (json!("x"), None),
+            (json!(0), None),
+            (json!(70_000), None),
+        ] {
             let container = container("livenessProbe", &json!({"tcpSocket": {"port": port}}));
             let check = probe(&container, Kind::Liveness).unwrap().check;
             match wanted {

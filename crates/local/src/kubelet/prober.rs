@@ -27,7 +27,12 @@ pub(crate) struct Target {
 pub(crate) async fn run(check: &Check, target: &Target, timeout: Duration) -> Result<(), String> {
     let attempt = async {
         match check {
-            Check::Http { host, port, path, headers } => {
+            Check::Http {
+                host,
+                port,
+                path,
+                headers,
+            } => {
                 let host = host.as_deref().unwrap_or(&target.pod_ip);
                 get(host, *port, path, headers).await
             }
@@ -45,21 +50,34 @@ pub(crate) async fn run(check: &Check, target: &Target, timeout: Duration) -> Re
 }
 
 async fn connect(host: &str, port: u16) -> Result<TcpStream, String> {
-    TcpStream::connect((host, port)).await.map_err(|error| format!("dial tcp {host}:{port}: {error}"))
+    TcpStream::connect((host, port))
+        .await
+        .map_err(|error| format!("dial tcp {host}:{port}: {error}"))
 }
 
-async fn get(host: &str, port: u16, path: &str, headers: &[(String, String)]) -> Result<(), String> {
+async fn get(
+    host: &str,
+    port: u16,
+    path: &str,
+    headers: &[(String, String)],
+) -> Result<(), String> {
     let url = format!("http://{host}:{port}{path}");
     let failed = |error: &dyn std::fmt::Display| format!("Get \"{url}\": {error}");
     let stream = connect(host, port).await.map_err(|error| failed(&error))?;
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|e| failed(&e))?;
-    let mut request = Request::get(path).body(Empty::<Bytes>::new()).map_err(|e| failed(&e))?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|e| failed(&e))?;
+    let mut request = Request::get(path)
+        .body(Empty::<Bytes>::new())
+        .map_err(|e| failed(&e))?;
     let map = request.headers_mut();
     if let Ok(value) = HeaderValue::from_str(&format!("{host}:{port}")) {
         map.insert(http::header::HOST, value);
     }
-    map.insert(http::header::USER_AGENT, HeaderValue::from_static("kube-probe/1.34"));
+    map.insert(
+        http::header::USER_AGENT,
+        HeaderValue::from_static("kube-probe/1.34"),
+    );
     map.insert(http::header::CONNECTION, HeaderValue::from_static("close"));
     for (name, value) in headers {
         let name = HeaderName::try_from(name).map_err(|e| failed(&e))?;

@@ -100,7 +100,14 @@ pub(crate) fn spawn(
         .process_group(0);
     let child = command.spawn()?;
     let (orders, receiver) = mpsc::channel(8);
-    Ok((Process { orders }, Running { child, orders: receiver, mark }))
+    Ok((
+        Process { orders },
+        Running {
+            child,
+            orders: receiver,
+            mark,
+        },
+    ))
 }
 
 impl Running {
@@ -184,10 +191,13 @@ async fn sweep(prefix: OsString) {
 pub(crate) fn find_program(program: &str, path: &str, cwd: &Path) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let executable = |file: &PathBuf| {
-        std::fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+        std::fs::metadata(file)
+            .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
     };
     if program.contains('/') {
         return Some(cwd.join(program)).filter(executable);
     }
-    std::env::split_paths(OsStr::new(path)).map(|dir| dir.join(program)).find(executable)
+    std::env::split_paths(OsStr::new(path))
+        .map(|dir| dir.join(program))
+        .find(executable)
 }

@@ -36,9 +36,15 @@ pub(crate) struct Terminated {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The image has no meaning here.
-    Pull { reason: &'static str, message: String },
+    Pull {
+        reason: &'static str,
+        message: String,
+    },
     /// Its configuration cannot be built, or its volumes cannot.
-    Config { reason: &'static str, message: String },
+    Config {
+        reason: &'static str,
+        message: String,
+    },
     /// Its program cannot be run.
     Start { message: String },
 }
@@ -50,9 +56,20 @@ pub(crate) enum State {
     Waiting,
     /// Being pulled, configured and started.
     Starting,
-    PullFailed { reason: &'static str, message: String, at: Timestamp, retry_at: Timestamp },
-    Unconfigurable { reason: &'static str, message: String, retry_at: Timestamp },
-    Running { started_at: Timestamp },
+    PullFailed {
+        reason: &'static str,
+        message: String,
+        at: Timestamp,
+        retry_at: Timestamp,
+    },
+    Unconfigurable {
+        reason: &'static str,
+        message: String,
+        retry_at: Timestamp,
+    },
+    Running {
+        started_at: Timestamp,
+    },
     Exited(Terminated),
 }
 
@@ -97,7 +114,11 @@ pub(crate) struct Decision {
 
 impl RestartPolicy {
     fn of(pod: &Pod) -> Self {
-        match pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()) {
+        match pod
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.restart_policy.as_deref())
+        {
             Some("Never") => Self::Never,
             Some("OnFailure") => Self::OnFailure,
             _ => Self::Always,
@@ -106,7 +127,12 @@ impl RestartPolicy {
 }
 
 impl Container {
-    fn new(spec: &core::Container, init: bool, earlier: Option<&core::ContainerStatus>, now: Timestamp) -> Self {
+    fn new(
+        spec: &core::Container,
+        init: bool,
+        earlier: Option<&core::ContainerStatus>,
+        now: Timestamp,
+    ) -> Self {
         let mut container = Self {
             name: spec.name.clone(),
             image: spec.image.clone().unwrap_or_default(),
@@ -133,20 +159,26 @@ impl Container {
     fn resume(&mut self, status: &core::ContainerStatus, now: Timestamp) {
         self.restart_count = status.restart_count;
         let ended = |state: Option<&core::ContainerState>| {
-            state.and_then(|state| state.terminated.as_ref()).map(|t| Terminated {
-                exit_code: t.exit_code,
-                reason: t.reason.clone().unwrap_or_default(),
-                message: t.message.clone(),
-                started_at: t.started_at.as_ref().map(|time| time.0),
-                finished_at: t.finished_at.as_ref().map_or(now, |time| time.0),
-                container_id: t.container_id.clone(),
-            })
+            state
+                .and_then(|state| state.terminated.as_ref())
+                .map(|t| Terminated {
+                    exit_code: t.exit_code,
+                    reason: t.reason.clone().unwrap_or_default(),
+                    message: t.message.clone(),
+                    started_at: t.started_at.as_ref().map(|time| time.0),
+                    finished_at: t.finished_at.as_ref().map_or(now, |time| time.0),
+                    container_id: t.container_id.clone(),
+                })
         };
         self.last = ended(status.last_state.as_ref());
         self.image_id.clone_from(&status.image_id);
         if let Some(terminated) = ended(status.state.as_ref()) {
             self.state = State::Exited(terminated);
-        } else if let Some(running) = status.state.as_ref().and_then(|state| state.running.as_ref()) {
+        } else if let Some(running) = status
+            .state
+            .as_ref()
+            .and_then(|state| state.running.as_ref())
+        {
             self.state = State::Exited(Terminated {
                 exit_code: 137,
                 reason: "Error".to_owned(),
@@ -191,11 +223,18 @@ impl Container {
             Failure::Pull { reason, message } => {
                 self.pulls.advance(now);
                 let retry_at = after(now, self.pulls.delay(now));
-                State::PullFailed { reason, message, at: now, retry_at }
+                State::PullFailed {
+                    reason,
+                    message,
+                    at: now,
+                    retry_at,
+                }
             }
-            Failure::Config { reason, message } => {
-                State::Unconfigurable { reason, message, retry_at: after(now, CONFIG_RETRY) }
-            }
+            Failure::Config { reason, message } => State::Unconfigurable {
+                reason,
+                message,
+                retry_at: after(now, CONFIG_RETRY),
+            },
             Failure::Start { message } => State::Exited(Terminated {
                 exit_code: 128,
                 reason: "StartError".to_owned(),
@@ -208,7 +247,13 @@ impl Container {
     }
 
     /// The process ended.
-    pub(crate) fn exited(&mut self, exit_code: i32, message: Option<String>, container_id: String, now: Timestamp) {
+    pub(crate) fn exited(
+        &mut self,
+        exit_code: i32,
+        message: Option<String>,
+        container_id: String,
+        now: Timestamp,
+    ) {
         let started_at = match self.state {
             State::Running { started_at } => Some(started_at),
             _ => None,
@@ -235,7 +280,9 @@ impl Container {
 
     /// When it is to be started again, if it ended and the policy says so.
     pub(crate) fn restart_at(&self, policy: RestartPolicy) -> Option<Timestamp> {
-        let State::Exited(ended) = &self.state else { return None };
+        let State::Exited(ended) = &self.state else {
+            return None;
+        };
         let failed = ended.exit_code != 0;
         let restart = match policy {
             RestartPolicy::Never => false,
@@ -277,7 +324,9 @@ impl Container {
         match &self.state {
             State::Waiting => Some(Timestamp::MIN),
             State::Starting | State::Running { .. } => None,
-            State::PullFailed { retry_at, .. } | State::Unconfigurable { retry_at, .. } => Some(*retry_at),
+            State::PullFailed { retry_at, .. } | State::Unconfigurable { retry_at, .. } => {
+                Some(*retry_at)
+            }
             State::Exited(_) => self.restart_at(policy),
         }
     }
@@ -289,21 +338,37 @@ impl PodState {
         let status = pod.status.as_ref();
         let spec = pod.spec.as_ref();
         let find = |list: Option<&Vec<core::ContainerStatus>>, name: &str| {
-            list.into_iter().flatten().find(|status| status.name == name).cloned()
+            list.into_iter()
+                .flatten()
+                .find(|status| status.name == name)
+                .cloned()
         };
-        let init = spec.and_then(|spec| spec.init_containers.as_ref()).into_iter().flatten().map(|c| {
-            let earlier = find(status.and_then(|s| s.init_container_statuses.as_ref()), &c.name);
-            Container::new(c, true, earlier.as_ref(), now)
-        });
-        let main = spec.map(|spec| &spec.containers).into_iter().flatten().map(|c| {
-            let earlier = find(status.and_then(|s| s.container_statuses.as_ref()), &c.name);
-            Container::new(c, false, earlier.as_ref(), now)
-        });
+        let init = spec
+            .and_then(|spec| spec.init_containers.as_ref())
+            .into_iter()
+            .flatten()
+            .map(|c| {
+                let earlier = find(
+                    status.and_then(|s| s.init_container_statuses.as_ref()),
+                    &c.name,
+                );
+                Container::new(c, true, earlier.as_ref(), now)
+            });
+        let main = spec
+            .map(|spec| &spec.containers)
+            .into_iter()
+            .flatten()
+            .map(|c| {
+                let earlier = find(status.and_then(|s| s.container_statuses.as_ref()), &c.name);
+                Container::new(c, false, earlier.as_ref(), now)
+            });
         Self {
             containers: init.chain(main).collect(),
             policy: RestartPolicy::of(pod),
             ip,
-            start_time: status.and_then(|s| s.start_time.as_ref()).map_or(now, |time| time.0),
+            start_time: status
+                .and_then(|s| s.start_time.as_ref())
+                .map_or(now, |time| time.0),
             terminating: false,
         }
     }
@@ -324,7 +389,9 @@ impl PodState {
     /// An init container failed for good.
     pub(crate) fn init_failed(&self) -> bool {
         self.policy == RestartPolicy::Never
-            && self.init().any(|c| matches!(&c.state, State::Exited(ended) if ended.exit_code != 0))
+            && self
+                .init()
+                .any(|c| matches!(&c.state, State::Exited(ended) if ended.exit_code != 0))
     }
 
     /// No process, and none on its way.
@@ -339,7 +406,10 @@ impl PodState {
         if self.terminating || self.init_failed() {
             return decision;
         }
-        let first_unfinished = self.containers.iter().position(|c| c.init && !c.succeeded());
+        let first_unfinished = self
+            .containers
+            .iter()
+            .position(|c| c.init && !c.succeeded());
         for (index, container) in self.containers.iter().enumerate() {
             let turn = match first_unfinished {
                 Some(first) => index == first,

@@ -1,4 +1,5 @@
 //! Table tests of what is started when.
+#![allow(clippy::needless_pass_by_value)] // `json!` values read better without a reference
 
 use super::*;
 use serde_json::json;
@@ -9,7 +10,10 @@ fn at(second: i64) -> Timestamp {
 
 fn pod(policy: &str, init: &[&str], main: &[&str], status: serde_json::Value) -> PodState {
     let containers = |names: &[&str]| -> Vec<serde_json::Value> {
-        names.iter().map(|name| json!({"name": name, "image": "i"})).collect()
+        names
+            .iter()
+            .map(|name| json!({"name": name, "image": "i"}))
+            .collect()
     };
     let pod: Pod = serde_json::from_value(json!({
         "metadata": {"name": "p"},
@@ -37,7 +41,14 @@ fn init_containers_run_in_order_and_before_the_rest() {
         for index in pod.decide(at(now)).start {
             order.push(index);
             run(&mut pod, index, now);
-            assert_eq!(pod.decide(at(now)).start.iter().filter(|i| **i <= index).count(), 0);
+            assert_eq!(
+                pod.decide(at(now))
+                    .start
+                    .iter()
+                    .filter(|i| **i <= index)
+                    .count(),
+                0
+            );
             if index < 2 {
                 exit(&mut pod, index, 0, now);
             }
@@ -61,10 +72,18 @@ fn restart_policy() {
         ("OnFailure", true, 1, true),
         ("Never", true, 1, false),
     ] {
-        let mut pod = if init { pod(policy, &["x"], &["a"], json!({})) } else { pod(policy, &[], &["x"], json!({})) };
+        let mut pod = if init {
+            pod(policy, &["x"], &["a"], json!({}))
+        } else {
+            pod(policy, &[], &["x"], json!({}))
+        };
         run(&mut pod, 0, 1_000);
         exit(&mut pod, 0, code, 1_005);
-        assert_eq!(pod.decide(at(1_005)).start == [0], restarted, "{policy} init={init} {code}");
+        assert_eq!(
+            pod.decide(at(1_005)).start == [0],
+            restarted,
+            "{policy} init={init} {code}"
+        );
         assert_eq!(pod.init_failed(), init && policy == "Never");
     }
 }
@@ -78,7 +97,11 @@ fn crashes_back_off_and_a_long_run_forgets_them() {
     for _ in 0..4 {
         exit(&mut pod, 0, 1, now);
         let decision = pod.decide(at(now));
-        let due = if decision.start.is_empty() { decision.wake.unwrap() } else { at(now) };
+        let due = if decision.start.is_empty() {
+            decision.wake.unwrap()
+        } else {
+            at(now)
+        };
         waits.push(due.as_second() - now);
         assert!(pod.decide(due).start == [0]);
         now = due.as_second();
@@ -97,10 +120,19 @@ fn failed_pulls_back_off_without_counting_restarts() {
     let mut waits = Vec::new();
     for _ in 0..3 {
         pod.containers[0].begin(at(now));
-        let failure = Failure::Pull { reason: "ErrImagePull", message: "no".into() };
+        let failure = Failure::Pull {
+            reason: "ErrImagePull",
+            message: "no".into(),
+        };
         pod.containers[0].failed(failure, at(now));
         // First wake: the reason changes to ImagePullBackOff.
-        assert_eq!(pod.decide(at(now)), Decision { start: vec![], wake: Some(at(now + 2)) });
+        assert_eq!(
+            pod.decide(at(now)),
+            Decision {
+                start: vec![],
+                wake: Some(at(now + 2))
+            }
+        );
         let retry = pod.decide(at(now + 2)).wake.unwrap();
         waits.push(retry.as_second() - now);
         now = retry.as_second();
@@ -133,13 +165,31 @@ fn an_earlier_life_is_taken_up() {
     let container = &ran.containers[0];
     assert_eq!(container.restart_count, 4);
     let last = container.last.as_ref().unwrap();
-    assert_eq!((last.exit_code, last.reason.as_str(), last.started_at), (137, "Error", Some(at(660))));
+    assert_eq!(
+        (last.exit_code, last.reason.as_str(), last.started_at),
+        (137, "Error", Some(at(660)))
+    );
 
     // Never: it may not run twice.
-    assert!(pod("Never", &[], &["a"], status(running, json!({}))).decide(at(1_000)).start.is_empty());
-    assert!(pod("Never", &[], &["a"], status(failed.clone(), json!({}))).decide(at(1_000)).start.is_empty());
+    assert!(
+        pod("Never", &[], &["a"], status(running, json!({})))
+            .decide(at(1_000))
+            .start
+            .is_empty()
+    );
+    assert!(
+        pod("Never", &[], &["a"], status(failed.clone(), json!({})))
+            .decide(at(1_000))
+            .start
+            .is_empty()
+    );
     // It was in CrashLoopBackOff.
-    let mut waiting = pod("Always", &[], &["a"], status(json!({"waiting": {"reason": "CrashLoopBackOff"}}), failed));
+    let mut waiting = pod(
+        "Always",
+        &[],
+        &["a"],
+        status(json!({"waiting": {"reason": "CrashLoopBackOff"}}), failed),
+    );
     assert_eq!(waiting.decide(at(1_000)).start, [0]);
     run(&mut waiting, 0, 1_000);
     assert_eq!(waiting.containers[0].restart_count, 4);

@@ -17,7 +17,12 @@ const OWN_CONDITIONS: [&str; 3] = ["Initialized", "ContainersReady", "Ready"];
 
 /// Builds the status. `previous` is what was last told (or found in the API at the
 /// start): a condition keeps its transition time while its status stays the same.
-pub(crate) fn render(pod: &Pod, state: &PodState, previous: &PodStatus, now: Timestamp) -> PodStatus {
+pub(crate) fn render(
+    pod: &Pod,
+    state: &PodState,
+    previous: &PodStatus,
+    now: Timestamp,
+) -> PodStatus {
     let phase = phase(state);
     let ip = state.ip.to_string();
     let statuses = |init: bool| -> Option<Vec<ContainerStatus>> {
@@ -33,7 +38,9 @@ pub(crate) fn render(pod: &Pod, state: &PodState, previous: &PodStatus, now: Tim
         phase: Some(phase.to_owned()),
         conditions: Some(conditions(pod, state, phase, previous, now)),
         host_ip: Some(HOST_IP.to_owned()),
-        host_ips: Some(vec![HostIP { ip: HOST_IP.to_owned() }]),
+        host_ips: Some(vec![HostIP {
+            ip: HOST_IP.to_owned(),
+        }]),
         pod_ip: Some(ip.clone()),
         pod_ips: Some(vec![PodIP { ip }]),
         start_time: Some(time(state.start_time)),
@@ -46,9 +53,16 @@ pub(crate) fn render(pod: &Pod, state: &PodState, previous: &PodStatus, now: Tim
 /// `told` with the conditions that are not the kubelet's as they are in `observed`.
 pub(crate) fn adopt_foreign(told: &PodStatus, observed: &PodStatus) -> PodStatus {
     let own = |condition: &&PodCondition| OWN_CONDITIONS.contains(&condition.type_.as_str());
-    let foreign = observed.conditions.iter().flatten().filter(|condition| !own(condition));
+    let foreign = observed
+        .conditions
+        .iter()
+        .flatten()
+        .filter(|condition| !own(condition));
     let ours = told.conditions.iter().flatten().filter(own);
-    PodStatus { conditions: Some(foreign.chain(ours).cloned().collect()), ..told.clone() }
+    PodStatus {
+        conditions: Some(foreign.chain(ours).cloned().collect()),
+        ..told.clone()
+    }
 }
 
 /// The phase, by the rules of the kubelet's `getPhase`.
@@ -100,8 +114,11 @@ fn conditions(
     now: Timestamp,
 ) -> Vec<PodCondition> {
     let existing = previous.conditions.iter().flatten();
-    let mut all: Vec<PodCondition> =
-        existing.clone().filter(|c| !OWN_CONDITIONS.contains(&c.type_.as_str())).cloned().collect();
+    let mut all: Vec<PodCondition> = existing
+        .clone()
+        .filter(|c| !OWN_CONDITIONS.contains(&c.type_.as_str()))
+        .cloned()
+        .collect();
     let mut put = |type_: &str, problem: Option<(&str, String)>| {
         let status = if problem.is_some() { "False" } else { "True" };
         let since = existing
@@ -120,22 +137,35 @@ fn conditions(
     };
 
     let completed = phase == "Succeeded";
-    let unfinished: Vec<&str> =
-        state.init().filter(|c| !c.succeeded()).map(|c| c.name.as_str()).collect();
-    let unready: Vec<&str> =
-        state.main().filter(|c| !container_ready(state, c)).map(|c| c.name.as_str()).collect();
+    let unfinished: Vec<&str> = state
+        .init()
+        .filter(|c| !c.succeeded())
+        .map(|c| c.name.as_str())
+        .collect();
+    let unready: Vec<&str> = state
+        .main()
+        .filter(|c| !container_ready(state, c))
+        .map(|c| c.name.as_str())
+        .collect();
     let closed_gate = pod
         .spec
         .iter()
         .flat_map(|spec| spec.readiness_gates.iter().flatten())
         .map(|gate| gate.condition_type.as_str())
-        .find(|gate| !existing.clone().any(|c| c.type_ == *gate && c.status == "True"));
+        .find(|gate| {
+            !existing
+                .clone()
+                .any(|c| c.type_ == *gate && c.status == "True")
+        });
     let list = |names: &[&str]| format!("[{}]", names.join(" "));
 
     put(
         "Initialized",
         (!unfinished.is_empty()).then(|| {
-            ("ContainersNotInitialized", format!("containers with incomplete status: {}", list(&unfinished)))
+            (
+                "ContainersNotInitialized",
+                format!("containers with incomplete status: {}", list(&unfinished)),
+            )
         }),
     );
     let containers_ready = if unready.is_empty() {
@@ -143,32 +173,46 @@ fn conditions(
     } else if completed {
         Some(("PodCompleted", String::new()))
     } else {
-        Some(("ContainersNotReady", format!("containers with unready status: {}", list(&unready))))
+        Some((
+            "ContainersNotReady",
+            format!("containers with unready status: {}", list(&unready)),
+        ))
     };
     put("ContainersReady", containers_ready.clone());
     put(
         "Ready",
         containers_ready.or_else(|| {
             closed_gate.map(|gate| {
-                ("ReadinessGatesNotReady", format!("corresponding condition of pod readiness gate \"{gate}\" is not \"True\""))
+                (
+                    "ReadinessGatesNotReady",
+                    format!(
+                        "corresponding condition of pod readiness gate \"{gate}\" is not \"True\""
+                    ),
+                )
             })
         }),
     );
     all
 }
 
-fn container_status(pod: &Pod, state: &PodState, container: &Container, now: Timestamp) -> ContainerStatus {
+fn container_status(
+    pod: &Pod,
+    state: &PodState,
+    container: &Container,
+    now: Timestamp,
+) -> ContainerStatus {
     let (current, last) = container_states(pod, state, container, now);
     ContainerStatus {
         name: container.name.clone(),
         image: container.image.clone(),
         image_id: container.image_id.clone(),
-        container_id: container.is_running().then(|| container_id(pod, container)).or_else(|| {
-            match &container.state {
+        container_id: container
+            .is_running()
+            .then(|| container_id(pod, container))
+            .or_else(|| match &container.state {
                 State::Exited(ended) => ended.container_id.clone(),
                 _ => None,
-            }
-        }),
+            }),
         ready: container_ready(state, container),
         started: Some(container.is_running() && container.started),
         restart_count: container.restart_count,
@@ -181,7 +225,10 @@ fn container_status(pod: &Pod, state: &PodState, container: &Container, now: Tim
 /// `local://POD-UID/CONTAINER/RESTART`.
 pub(crate) fn container_id(pod: &Pod, container: &Container) -> String {
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-    format!("local://{uid}/{}/{}", container.name, container.restart_count)
+    format!(
+        "local://{uid}/{}/{}",
+        container.name, container.restart_count
+    )
 }
 
 /// Current and last state.
@@ -197,25 +244,43 @@ fn container_states(
             waiting("PodInitializing", None)
         }
         State::Waiting | State::Starting => waiting("ContainerCreating", None),
-        State::PullFailed { reason, message, at, .. } => {
+        State::PullFailed {
+            reason,
+            message,
+            at,
+            ..
+        } => {
             if Container::pull_error_shown(*at, now) || *reason != "ErrImagePull" {
                 waiting(reason, Some(message.clone()))
             } else {
-                let message = format!("Back-off pulling image \"{}\": ErrImagePull: {message}", container.image);
+                let message = format!(
+                    "Back-off pulling image \"{}\": ErrImagePull: {message}",
+                    container.image
+                );
                 waiting("ImagePullBackOff", Some(message))
             }
         }
-        State::Unconfigurable { reason, message, .. } => waiting(reason, Some(message.clone())),
+        State::Unconfigurable {
+            reason, message, ..
+        } => waiting(reason, Some(message.clone())),
         State::Running { started_at } => ContainerState {
-            running: Some(ContainerStateRunning { started_at: Some(time(*started_at)) }),
+            running: Some(ContainerStateRunning {
+                started_at: Some(time(*started_at)),
+            }),
             ..ContainerState::default()
         },
         State::Exited(ended) => {
             let restarts = !state.terminating && !state.init_failed();
-            match container.restart_at(state.policy).filter(|at| restarts && *at > now) {
+            match container
+                .restart_at(state.policy)
+                .filter(|at| restarts && *at > now)
+            {
                 Some(_) => {
                     let message = crash_loop_message(pod, container);
-                    return (waiting("CrashLoopBackOff", Some(message)), Some(terminated(ended)));
+                    return (
+                        waiting("CrashLoopBackOff", Some(message)),
+                        Some(terminated(ended)),
+                    );
                 }
                 None => terminated(ended),
             }
@@ -228,7 +293,11 @@ fn container_states(
 pub(crate) fn crash_loop_message(pod: &Pod, container: &Container) -> String {
     let seconds = container.restart_delay().as_secs();
     let (minutes, rest) = (seconds / 60, seconds % 60);
-    let delay = if minutes > 0 { format!("{minutes}m{rest}s") } else { format!("{seconds}s") };
+    let delay = if minutes > 0 {
+        format!("{minutes}m{rest}s")
+    } else {
+        format!("{seconds}s")
+    };
     let meta = &pod.metadata;
     format!(
         "back-off {delay} restarting failed container={} pod={}_{}({})",
@@ -241,7 +310,10 @@ pub(crate) fn crash_loop_message(pod: &Pod, container: &Container) -> String {
 
 fn waiting(reason: &str, message: Option<String>) -> ContainerState {
     ContainerState {
-        waiting: Some(ContainerStateWaiting { reason: Some(reason.to_owned()), message }),
+        waiting: Some(ContainerStateWaiting {
+            reason: Some(reason.to_owned()),
+            message,
+        }),
         ..ContainerState::default()
     }
 }

@@ -1,4 +1,5 @@
 //! Table tests of the status.
+#![allow(clippy::needless_pass_by_value)] // `json!` values read better without a reference
 
 use super::*;
 use crate::kubelet::state::Failure;
@@ -40,12 +41,20 @@ impl Bench {
 
 fn one(extra: Value) -> Value {
     let mut container = json!({"name": "c", "image": "i:1"});
-    container.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+    container
+        .as_object_mut()
+        .unwrap()
+        .extend(extra.as_object().unwrap().clone());
     json!({"containers": [container]})
 }
 
 fn condition<'a>(status: &'a Value, type_: &str) -> &'a Value {
-    status["conditions"].as_array().unwrap().iter().find(|c| c["type"] == type_).unwrap()
+    status["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|c| c["type"] == type_)
+        .unwrap()
 }
 
 #[test]
@@ -56,34 +65,62 @@ fn a_life_in_order() {
     assert_eq!(status["phase"], "Pending");
     assert_eq!(status["podIP"], "127.64.0.1");
     assert_eq!(status["startTime"], "1970-01-01T00:01:40Z");
-    assert_eq!(status["containerStatuses"][0]["state"]["waiting"]["reason"], "ContainerCreating");
-    assert_eq!(condition(&status, "PodScheduled")["status"], "True", "not ours, kept");
-    assert_eq!(condition(&status, "Ready")["message"], "containers with unready status: [c]");
+    assert_eq!(
+        status["containerStatuses"][0]["state"]["waiting"]["reason"],
+        "ContainerCreating"
+    );
+    assert_eq!(
+        condition(&status, "PodScheduled")["status"],
+        "True",
+        "not ours, kept"
+    );
+    assert_eq!(
+        condition(&status, "Ready")["message"],
+        "containers with unready status: [c]"
+    );
 
     bench.run(0, 101);
     let status = bench.look(101);
     assert_eq!(status["phase"], "Running");
-    assert_eq!(status["containerStatuses"][0]["containerID"], "local://u/c/0");
+    assert_eq!(
+        status["containerStatuses"][0]["containerID"],
+        "local://u/c/0"
+    );
     assert_eq!(status["containerStatuses"][0]["started"], true);
     assert_eq!(condition(&status, "Ready")["status"], "False");
-    assert_eq!(condition(&status, "Ready")["lastTransitionTime"], "1970-01-01T00:01:40Z");
+    assert_eq!(
+        condition(&status, "Ready")["lastTransitionTime"],
+        "1970-01-01T00:01:40Z"
+    );
 
     bench.state.containers[0].probed_ready = true;
     let status = bench.look(105);
     assert_eq!(condition(&status, "Ready")["status"], "True");
-    assert_eq!(condition(&status, "Ready")["lastTransitionTime"], "1970-01-01T00:01:45Z");
-    assert_eq!(condition(&status, "Initialized")["lastTransitionTime"], "1970-01-01T00:01:40Z");
+    assert_eq!(
+        condition(&status, "Ready")["lastTransitionTime"],
+        "1970-01-01T00:01:45Z"
+    );
+    assert_eq!(
+        condition(&status, "Initialized")["lastTransitionTime"],
+        "1970-01-01T00:01:40Z"
+    );
     assert_eq!(bench.look(200), status, "nothing changed, nothing to tell");
 
     bench.state.terminating = true;
     let status = bench.look(201);
-    assert_eq!((&status["phase"], &condition(&status, "Ready")["status"]), (&json!("Running"), &json!("False")));
+    assert_eq!(
+        (&status["phase"], &condition(&status, "Ready")["status"]),
+        (&json!("Running"), &json!("False"))
+    );
     assert_eq!(status["containerStatuses"][0]["ready"], false);
 
     bench.state.containers[0].exited(0, None, "local://u/c/0".into(), at(202));
     let status = bench.look(202);
     assert_eq!(status["phase"], "Succeeded");
-    assert_eq!(status["containerStatuses"][0]["state"]["terminated"]["reason"], "Completed");
+    assert_eq!(
+        status["containerStatuses"][0]["state"]["terminated"]["reason"],
+        "Completed"
+    );
 }
 
 #[test]
@@ -92,29 +129,50 @@ fn crash_loops_read_as_in_kubernetes() {
     bench.run(0, 100);
     bench.state.containers[0].exited(1, Some("boom".into()), "local://u/c/0".into(), at(101));
     let first = bench.look(101);
-    assert_eq!(first["containerStatuses"][0]["state"]["terminated"]["message"], "boom", "restart is due at once");
+    assert_eq!(
+        first["containerStatuses"][0]["state"]["terminated"]["message"], "boom",
+        "restart is due at once"
+    );
     bench.run(0, 101);
     bench.state.containers[0].exited(1, None, "local://u/c/1".into(), at(102));
     let status = bench.look(102);
     let container = &status["containerStatuses"][0];
     assert_eq!(status["phase"], "Running");
     assert_eq!(container["restartCount"], 1);
-    assert_eq!(container["state"]["waiting"], json!({"reason": "CrashLoopBackOff",
-        "message": "back-off 10s restarting failed container=c pod=p_n(u)"}));
-    assert_eq!(container["lastState"]["terminated"]["containerID"], "local://u/c/1");
+    assert_eq!(
+        container["state"]["waiting"],
+        json!({"reason": "CrashLoopBackOff",
+        "message": "back-off 10s restarting failed container=c pod=p_n(u)"})
+    );
+    assert_eq!(
+        container["lastState"]["terminated"]["containerID"],
+        "local://u/c/1"
+    );
 }
 
 #[test]
 fn pull_errors_turn_into_back_off() {
     let mut bench = Bench::new(one(json!({})));
     bench.state.containers[0].begin(at(100));
-    bench.state.containers[0].failed(Failure::Pull { reason: "ErrImagePull", message: "not found".into() }, at(100));
+    bench.state.containers[0].failed(
+        Failure::Pull {
+            reason: "ErrImagePull",
+            message: "not found".into(),
+        },
+        at(100),
+    );
     let reason = |status: &Value| status["containerStatuses"][0]["state"]["waiting"].clone();
-    assert_eq!(reason(&bench.look(100)), json!({"reason": "ErrImagePull", "message": "not found"}));
+    assert_eq!(
+        reason(&bench.look(100)),
+        json!({"reason": "ErrImagePull", "message": "not found"})
+    );
     let later = bench.look(102);
     assert_eq!(later["phase"], "Pending");
-    assert_eq!(reason(&later), json!({"reason": "ImagePullBackOff",
-        "message": "Back-off pulling image \"i:1\": ErrImagePull: not found"}));
+    assert_eq!(
+        reason(&later),
+        json!({"reason": "ImagePullBackOff",
+        "message": "Back-off pulling image \"i:1\": ErrImagePull: not found"})
+    );
 }
 
 #[test]
@@ -152,8 +210,14 @@ fn init_containers_and_gates_hold_readiness() {
         "initContainers": [{"name": "i", "image": "i"}], "containers": [{"name": "c", "image": "i"}]
     }));
     let status = bench.look(100);
-    assert_eq!(status["containerStatuses"][0]["state"]["waiting"]["reason"], "PodInitializing");
-    assert_eq!(condition(&status, "Initialized")["reason"], "ContainersNotInitialized");
+    assert_eq!(
+        status["containerStatuses"][0]["state"]["waiting"]["reason"],
+        "PodInitializing"
+    );
+    assert_eq!(
+        condition(&status, "Initialized")["reason"],
+        "ContainersNotInitialized"
+    );
     let mut failed = bench.state.clone();
     bench.run(0, 101);
     bench.state.containers[0].exited(0, None, String::new(), at(102));
@@ -161,7 +225,10 @@ fn init_containers_and_gates_hold_readiness() {
     let status = bench.look(103);
     assert_eq!(condition(&status, "Initialized")["status"], "True");
     assert_eq!(condition(&status, "ContainersReady")["status"], "True");
-    assert_eq!(condition(&status, "Ready")["reason"], "ReadinessGatesNotReady");
+    assert_eq!(
+        condition(&status, "Ready")["reason"],
+        "ReadinessGatesNotReady"
+    );
     bench.told.conditions.as_mut().unwrap().push(PodCondition {
         type_: "x/ok".into(),
         status: "True".into(),

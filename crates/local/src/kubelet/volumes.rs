@@ -32,7 +32,11 @@ pub(crate) enum Content {
 /// One contribution to a volume of files.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Part {
-    Keys { source: Source, items: Option<Vec<KeyToPath>>, optional: bool },
+    Keys {
+        source: Source,
+        items: Option<Vec<KeyToPath>>,
+        optional: bool,
+    },
     Downward(Vec<DownwardAPIVolumeFile>),
 }
 
@@ -44,8 +48,13 @@ pub(crate) type File = (PathBuf, Vec<u8>, u32);
 /// # Errors
 /// Names the volume whose kind has no meaning here.
 pub(crate) fn contents(pod: &Pod) -> Result<BTreeMap<String, Content>, String> {
-    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
-    volumes.map(|volume| Ok((volume.name.clone(), content(volume)?))).collect()
+    let volumes = pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.volumes.iter().flatten());
+    volumes
+        .map(|volume| Ok((volume.name.clone(), content(volume)?)))
+        .collect()
 }
 
 fn content(volume: &Volume) -> Result<Content, String> {
@@ -70,10 +79,17 @@ fn content(volume: &Volume) -> Result<Content, String> {
         }]));
     }
     if let Some(downward) = &volume.downward_api {
-        return Ok(Content::Files(vec![Part::Downward(downward.items.clone().unwrap_or_default())]));
+        return Ok(Content::Files(vec![Part::Downward(
+            downward.items.clone().unwrap_or_default(),
+        )]));
     }
     if let Some(projected) = &volume.projected {
-        let parts = projected.sources.iter().flatten().filter_map(part).collect();
+        let parts = projected
+            .sources
+            .iter()
+            .flatten()
+            .filter_map(part)
+            .collect();
         return Ok(Content::Files(parts));
     }
     Err(format!(
@@ -133,7 +149,11 @@ pub(crate) fn files(
     let mut files = Vec::new();
     for part in parts {
         match part {
-            Part::Keys { source, items, optional } => {
+            Part::Keys {
+                source,
+                items,
+                optional,
+            } => {
                 let private = matches!(source, Source::Secret(_));
                 let mode = if private { 0o600 } else { 0o644 };
                 let Some(entries) = data.get(source) else {
@@ -151,7 +171,9 @@ pub(crate) fn files(
                     Some(items) => {
                         for item in items {
                             match entries.get(&item.key) {
-                                Some(value) => files.push((inside(&item.path)?, value.clone(), mode)),
+                                Some(value) => {
+                                    files.push((inside(&item.path)?, value.clone(), mode));
+                                }
                                 None if *optional => {}
                                 None => {
                                     return Err(format!(
@@ -171,7 +193,11 @@ pub(crate) fn files(
                         .field_ref
                         .as_ref()
                         .ok_or_else(|| format!("{}: only fieldRef is supported", item.path))?;
-                    files.push((inside(&item.path)?, field_value(pod, field, facts)?.into_bytes(), 0o644));
+                    files.push((
+                        inside(&item.path)?,
+                        field_value(pod, field, facts)?.into_bytes(),
+                        0o644,
+                    ));
                 }
             }
         }
@@ -182,8 +208,14 @@ pub(crate) fn files(
 /// A path that stays below where it is joined.
 fn inside(path: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(path);
-    let stays = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-    if stays && path.file_name().is_some() { Ok(path) } else { Err(format!("invalid path {}", path.display())) }
+    let stays = path
+        .components()
+        .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    if stays && path.file_name().is_some() {
+        Ok(path)
+    } else {
+        Err(format!("invalid path {}", path.display()))
+    }
 }
 
 /// Writes the files of one volume.
@@ -216,7 +248,9 @@ pub(crate) fn variables(
 ) -> Result<BTreeMap<String, String>, String> {
     let mut variables = BTreeMap::new();
     for mount in container.volume_mounts.iter().flatten() {
-        let folder = folders.get(&mount.name).ok_or_else(|| format!("no volume named \"{}\"", mount.name))?;
+        let folder = folders
+            .get(&mount.name)
+            .ok_or_else(|| format!("no volume named \"{}\"", mount.name))?;
         let folder = match mount.sub_path.as_deref().filter(|path| !path.is_empty()) {
             Some(path) => folder.join(inside(path)?),
             None => folder.clone(),
@@ -224,9 +258,18 @@ pub(crate) fn variables(
         let name: String = mount
             .name
             .chars()
-            .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
+            .map(|c| {
+                if c.is_ascii_alphanumeric() {
+                    c.to_ascii_uppercase()
+                } else {
+                    '_'
+                }
+            })
             .collect();
-        variables.insert(format!("NOGOO9_VOLUME_{name}"), folder.to_string_lossy().into_owned());
+        variables.insert(
+            format!("NOGOO9_VOLUME_{name}"),
+            folder.to_string_lossy().into_owned(),
+        );
     }
     Ok(variables)
 }
@@ -247,14 +290,23 @@ mod tests {
 
     fn listed(volume: &Value, data: &SourceData) -> Result<Vec<(String, String)>, String> {
         let pod = pod(&json!([volume]));
-        let facts = Facts { pod_ip: "127.64.0.1".into(), host_ip: "h".into(), node_name: "n".into() };
+        let facts = Facts {
+            pod_ip: "127.64.0.1".into(),
+            host_ip: "h".into(),
+            node_name: "n".into(),
+        };
         let contents = contents(&pod)?;
-        let Some(Content::Files(parts)) = contents.values().next() else { return Ok(vec![]) };
+        let Some(Content::Files(parts)) = contents.values().next() else {
+            return Ok(vec![]);
+        };
         let files = files(&pod, parts, &facts, data)?;
         Ok(files
             .into_iter()
             .map(|(path, bytes, mode)| {
-                (format!("{} {mode:o}", path.display()), String::from_utf8(bytes).unwrap())
+                (
+                    format!("{} {mode:o}", path.display()),
+                    String::from_utf8(bytes).unwrap(),
+                )
             })
             .collect())
     }
@@ -262,18 +314,42 @@ mod tests {
     #[test]
     fn what_is_written() {
         let data = SourceData::from([
-            (Source::ConfigMap("m".into()), BTreeMap::from([("k".into(), b"v".to_vec()), ("l".into(), b"w".to_vec())])),
-            (Source::Secret("s".into()), BTreeMap::from([("key".into(), b"secret".to_vec())])),
+            (
+                Source::ConfigMap("m".into()),
+                BTreeMap::from([("k".into(), b"v".to_vec()), ("l".into(), b"w".to_vec())]),
+            ),
+            (
+                Source::Secret("s".into()),
+                BTreeMap::from([("key".into(), b"secret".to_vec())]),
+            ),
         ]);
         let entry = |path: &str, text: &str| (path.to_owned(), text.to_owned());
         for (volume, wanted) in [
-            (json!({"name": "v", "configMap": {"name": "m"}}), vec![entry("k 644", "v"), entry("l 644", "w")]),
-            (json!({"name": "v", "configMap": {"name": "m", "items": [{"key": "k", "path": "a/b"}]}}), vec![entry("a/b 644", "v")]),
-            (json!({"name": "v", "secret": {"secretName": "s"}}), vec![entry("key 600", "secret")]),
-            (json!({"name": "v", "secret": {"secretName": "x", "optional": true}}), vec![]),
-            (json!({"name": "v", "downwardAPI": {"items": [{"path": "l", "fieldRef": {"fieldPath": "metadata.labels"}}]}}), vec![entry("l 644", "a=\"b\"")]),
-            (json!({"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}},
-                {"configMap": {"name": "kube-root-ca.crt"}}, {"secret": {"name": "s"}}]}}), vec![entry("key 600", "secret")]),
+            (
+                json!({"name": "v", "configMap": {"name": "m"}}),
+                vec![entry("k 644", "v"), entry("l 644", "w")],
+            ),
+            (
+                json!({"name": "v", "configMap": {"name": "m", "items": [{"key": "k", "path": "a/b"}]}}),
+                vec![entry("a/b 644", "v")],
+            ),
+            (
+                json!({"name": "v", "secret": {"secretName": "s"}}),
+                vec![entry("key 600", "secret")],
+            ),
+            (
+                json!({"name": "v", "secret": {"secretName": "x", "optional": true}}),
+                vec![],
+            ),
+            (
+                json!({"name": "v", "downwardAPI": {"items": [{"path": "l", "fieldRef": {"fieldPath": "metadata.labels"}}]}}),
+                vec![entry("l 644", "a=\"b\"")],
+            ),
+            (
+                json!({"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}},
+                {"configMap": {"name": "kube-root-ca.crt"}}, {"secret": {"name": "s"}}]}}),
+                vec![entry("key 600", "secret")],
+            ),
             (json!({"name": "v", "emptyDir": {}}), vec![]),
         ] {
             assert_eq!(listed(&volume, &data).unwrap(), wanted, "{volume}");
@@ -282,13 +358,31 @@ mod tests {
 
     #[test]
     fn what_is_refused() {
-        let data = SourceData::from([(Source::ConfigMap("m".into()), BTreeMap::from([("k".into(), vec![])]))]);
+        let data = SourceData::from([(
+            Source::ConfigMap("m".into()),
+            BTreeMap::from([("k".into(), vec![])]),
+        )]);
         for (volume, problem) in [
-            (json!({"name": "v", "configMap": {"name": "x"}}), "configmap \"x\" not found"),
-            (json!({"name": "v", "configMap": {"name": "m", "items": [{"key": "z", "path": "z"}]}}), "non-existent key: z"),
-            (json!({"name": "v", "configMap": {"name": "m", "items": [{"key": "k", "path": "../z"}]}}), "invalid path ../z"),
-            (json!({"name": "v", "configMap": {"name": "m", "items": [{"key": "k", "path": "/etc/z"}]}}), "invalid path /etc/z"),
-            (json!({"name": "v", "hostPath": {"path": "/"}}), "volume \"v\": this node supports"),
+            (
+                json!({"name": "v", "configMap": {"name": "x"}}),
+                "configmap \"x\" not found",
+            ),
+            (
+                json!({"name": "v", "configMap": {"name": "m", "items": [{"key": "z", "path": "z"}]}}),
+                "non-existent key: z",
+            ),
+            (
+                json!({"name": "v", "configMap": {"name": "m", "items": [{"key": "k", "path": "../z"}]}}),
+                "invalid path ../z",
+            ),
+            (
+                json!({"name": "v", "configMap": {"name": "m", "items": [{"key": "k", "path": "/etc/z"}]}}),
+                "invalid path /etc/z",
+            ),
+            (
+                json!({"name": "v", "hostPath": {"path": "/"}}),
+                "volume \"v\": this node supports",
+            ),
         ] {
             let error = listed(&volume, &data).unwrap_err();
             assert!(error.contains(problem), "{volume}: {error}");
@@ -301,7 +395,14 @@ mod tests {
         let container = &pod.spec.as_ref().unwrap().containers[0];
         let folders = BTreeMap::from([("my-data".to_owned(), PathBuf::from("/p/v"))]);
         let variables = variables(container, &folders).unwrap();
-        assert_eq!(variables, BTreeMap::from([("NOGOO9_VOLUME_MY_DATA".into(), "/p/v/deep/er".into())]));
-        assert!(super::variables(container, &BTreeMap::new()).unwrap_err().contains("my-data"));
+        assert_eq!(
+            variables,
+            BTreeMap::from([("NOGOO9_VOLUME_MY_DATA".into(), "/p/v/deep/er".into())])
+        );
+        assert!(
+            super::variables(container, &BTreeMap::new())
+                .unwrap_err()
+                .contains("my-data")
+        );
     }
 }

@@ -1,5 +1,8 @@
 //! One pod: carries out what [`PodState`] decides, and feeds back what came of it.
 
+mod ending;
+mod probing;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,25 +11,20 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{self as core, Pod, PodStatus};
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::sleep;
 
 use super::agent::Agent;
-use super::api::{self, StatusWriter};
+use super::api::StatusWriter;
 use super::events::Level;
 use super::launch::{self, Launched, Order};
-use super::probe::{self, Check, Kind, Probe, Tally};
+use super::probe::{Kind, Probe, Tally};
 use super::process::{Process, Surroundings};
-use super::prober::{self, Target};
 use super::state::{Failure, PodState};
 use super::status;
+use ending::FORCED_GRACE;
 
-/// Grace of a pod whose object vanished: a forced delete, which the kubelet makes
-/// no harsher than this.
-const FORCED_GRACE: Duration = Duration::from_secs(2);
 /// Longest grace when the kubelet itself stops.
 const STOP_GRACE: Duration = Duration::from_secs(5);
-/// Time for the last processes to be gone once they were killed.
-const KILL_BOUND: Duration = Duration::from_secs(20);
 /// Reports that may wait for the worker.
 const REPORTS: usize = 64;
 
@@ -66,9 +64,21 @@ struct Live {
 
 /// What tasks report. `run` is the restart count they belong to.
 enum Report {
-    Launched { index: usize, outcome: Result<Box<Launched>, Failure> },
-    Exited { index: usize, code: i32, message: Option<String> },
-    Probed { index: usize, run: i32, kind: Kind, result: Result<(), String> },
+    Launched {
+        index: usize,
+        outcome: Result<Box<Launched>, Failure>,
+    },
+    Exited {
+        index: usize,
+        code: i32,
+        message: Option<String>,
+    },
+    Probed {
+        index: usize,
+        run: i32,
+        kind: Kind,
+        result: Result<(), String>,
+    },
 }
 
 /// Why the main loop ended.
@@ -172,13 +182,21 @@ impl Worker {
     }
 
     fn record(&self, index: usize, level: Level, reason: &'static str, message: String) {
-        let container = self.state.containers.get(index).map(|c| (c.init, c.name.as_str()));
-        self.agent.recorder.record(&self.pod, container, level, reason, message);
+        let container = self
+            .state
+            .containers
+            .get(index)
+            .map(|c| (c.init, c.name.as_str()));
+        self.agent
+            .recorder
+            .record(&self.pod, container, level, reason, message);
     }
 
     fn launch(&mut self, index: usize, now: Timestamp) {
         let Some(spec) = self.spec(index) else { return };
-        let Some(container) = self.state.containers.get_mut(index) else { return };
+        let Some(container) = self.state.containers.get_mut(index) else {
+            return;
+        };
         container.begin(now);
         let order = Order {
             pod: Arc::clone(&self.pod),
@@ -200,16 +218,39 @@ impl Worker {
         let now = Timestamp::now();
         while self.launches.try_join_next().is_some() {}
         match report {
-            Report::Launched { index, outcome: Ok(launched) } => self.launched(index, *launched, now),
-            Report::Launched { index, outcome: Err(failure) } => self.failed(index, failure, now),
-            Report::Exited { index, code, message } => self.exited(index, code, message, now),
-            Report::Probed { index, run, kind, result } => self.probed(index, run, kind, result),
+            Report::Launched {
+                index,
+                outcome: Ok(launched),
+            } => self.launched(index, *launched, now),
+            Report::Launched {
+                index,
+                outcome: Err(failure),
+            } => self.failed(index, failure, now),
+            Report::Exited {
+                index,
+                code,
+                message,
+            } => self.exited(index, code, message, now),
+            Report::Probed {
+                index,
+                run,
+                kind,
+                result,
+            } => self.probed(index, run, kind, result),
         }
     }
 
     fn launched(&mut self, index: usize, launched: Launched, now: Timestamp) {
-        let Launched { process, running, around, image_id, message } = launched;
-        let Some(container) = self.state.containers.get_mut(index) else { return };
+        let Launched {
+            process,
+            running,
+            around,
+            image_id,
+            message,
+        } = launched;
+        let Some(container) = self.state.containers.get_mut(index) else {
+            return;
+        };
         container.running(image_id, now);
         let needs_startup = container.has_startup_probe;
         if let Some(pulled) = self.pulled.get_mut(index) {
@@ -219,9 +260,21 @@ impl Worker {
         tokio::spawn(async move {
             let code = running.exit_code().await;
             let message = message.read(code).await;
-            let _ = reporter.send(Report::Exited { index, code, message }).await;
+            let _ = reporter
+                .send(Report::Exited {
+                    index,
+                    code,
+                    message,
+                })
+                .await;
         });
-        let live = Live { process, around, probes: Vec::new(), tallies: Vec::new(), stopping: false };
+        let live = Live {
+            process,
+            around,
+            probes: Vec::new(),
+            tallies: Vec::new(),
+            stopping: false,
+        };
         self.containers.insert(index, live);
         if needs_startup {
             self.start_probes(index, &[Kind::Startup]);
@@ -232,7 +285,10 @@ impl Worker {
 
     fn failed(&mut self, index: usize, failure: Failure, now: Timestamp) {
         match &failure {
-            Failure::Config { reason: "ContainerCreating", message } => {
+            Failure::Config {
+                reason: "ContainerCreating",
+                message,
+            } => {
                 self.record(index, Level::Warning, "FailedMount", message.clone());
             }
             Failure::Config { message, .. } | Failure::Start { message } => {
@@ -240,8 +296,18 @@ impl Worker {
             }
             // Told where the pull was attempted.
             Failure::Pull { .. } => {
-                let image = self.state.containers.get(index).map(|c| c.image.clone()).unwrap_or_default();
-                self.record(index, Level::Normal, "BackOff", format!("Back-off pulling image \"{image}\""));
+                let image = self
+                    .state
+                    .containers
+                    .get(index)
+                    .map(|c| c.image.clone())
+                    .unwrap_or_default();
+                self.record(
+                    index,
+                    Level::Normal,
+                    "BackOff",
+                    format!("Back-off pulling image \"{image}\""),
+                );
             }
         }
         if let Some(container) = self.state.containers.get_mut(index) {
@@ -262,8 +328,12 @@ impl Worker {
     }
 
     fn warn_of_back_off(&self, index: usize, now: Timestamp) {
-        let Some(container) = self.state.containers.get(index) else { return };
-        let waits = container.restart_at(self.state.policy).is_some_and(|at| at > now);
+        let Some(container) = self.state.containers.get(index) else {
+            return;
+        };
+        let waits = container
+            .restart_at(self.state.policy)
+            .is_some_and(|at| at > now);
         if waits && !self.state.terminating {
             let meta = &self.pod.metadata;
             let message = format!(
@@ -275,238 +345,6 @@ impl Worker {
             );
             self.record(index, Level::Warning, "BackOff", message);
         }
-    }
-
-    fn start_probes(&mut self, index: usize, kinds: &[Kind]) {
-        let Some(spec) = self.spec(index) else { return };
-        let Some(run) = self.state.containers.get(index).map(|c| c.restart_count) else { return };
-        let Some(live) = self.containers.get_mut(&index) else { return };
-        for kind in kinds {
-            let Some(probe) = probe::probe(&spec, *kind) else { continue };
-            let target = Target {
-                pod_ip: self.state.ip.to_string(),
-                shim: self.agent.shim.clone(),
-                around: live.around.clone(),
-            };
-            live.tallies.push((*kind, probe.clone(), Tally::new(&probe)));
-            let (kind, reporter) = (*kind, self.reporter.clone());
-            let task = tokio::spawn(async move {
-                sleep(probe.initial_delay).await;
-                let mut ticks = tokio::time::interval(probe.period);
-                ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-                loop {
-                    ticks.tick().await;
-                    let result = prober::run(&probe.check, &target, probe.timeout).await;
-                    if reporter.send(Report::Probed { index, run, kind, result }).await.is_err() {
-                        return;
-                    }
-                }
-            });
-            live.probes.push(task.abort_handle());
-        }
-    }
-
-    fn probed(&mut self, index: usize, run: i32, kind: Kind, result: Result<(), String>) {
-        let Some(container) = self.state.containers.get_mut(index) else { return };
-        let Some(live) = self.containers.get_mut(&index) else { return };
-        // Late news of an earlier run, or of one that is being stopped.
-        if container.restart_count != run || live.stopping {
-            return;
-        }
-        let Some((_, probe, tally)) = live.tallies.iter_mut().find(|(k, ..)| *k == kind) else { return };
-        let verdict = tally.observe(result.is_ok());
-        let grace = probe.grace;
-        let mut restart = false;
-        match (kind, verdict) {
-            (_, None) | (Kind::Liveness, Some(true)) => {}
-            (Kind::Readiness, Some(ready)) => container.probed_ready = ready,
-            (Kind::Startup, Some(true)) => {
-                container.started = true;
-                live.probes.drain(..).for_each(|task| task.abort());
-                live.tallies.clear();
-            }
-            (Kind::Liveness | Kind::Startup, Some(false)) => restart = true,
-        }
-        let started = kind == Kind::Startup && verdict == Some(true);
-        let name = container.name.clone();
-        if let Err(problem) = result {
-            self.record(index, Level::Warning, "Unhealthy", format!("{} probe failed: {problem}", kind.title()));
-        }
-        if started {
-            self.start_probes(index, &[Kind::Liveness, Kind::Readiness]);
-        }
-        if restart {
-            let what = kind.title().to_lowercase();
-            self.record(index, Level::Normal, "Killing",
-                format!("Container {name} failed {what} probe, will be restarted"));
-            let grace = grace.unwrap_or_else(|| self.grace());
-            self.stop_container(index, Instant::now() + grace);
-        }
-    }
-
-    /// The pod's grace period.
-    fn grace(&self) -> Duration {
-        let spec = self.pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
-        let seconds = self.pod.metadata.deletion_grace_period_seconds.or(spec).unwrap_or(30);
-        Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
-    }
-
-    /// Begins to stop a container: preStop, then `SIGTERM`; `SIGKILL` at the deadline.
-    fn stop_container(&mut self, index: usize, deadline: Instant) {
-        let hook = self.spec(index).and_then(|spec| pre_stop(&spec));
-        let Some(live) = self.containers.get_mut(&index) else { return };
-        live.stopping = true;
-        live.probes.drain(..).for_each(|task| task.abort());
-        let target = Target {
-            pod_ip: self.state.ip.to_string(),
-            shim: self.agent.shim.clone(),
-            around: live.around.clone(),
-        };
-        let process = live.process.clone();
-        let (agent, pod) = (Arc::clone(&self.agent), Arc::clone(&self.pod));
-        let name = self.state.containers.get(index).map(|c| (c.init, c.name.clone()));
-        // Holds the process only until the deadline, which is when it is killed.
-        tokio::spawn(async move {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let result = match hook {
-                Some(Hook::Check(check)) => prober::run(&check, &target, left).await,
-                Some(Hook::Sleep(time)) => {
-                    sleep(time.min(left)).await;
-                    Ok(())
-                }
-                None => Ok(()),
-            };
-            if let Err(problem) = result {
-                let container = name.as_ref().map(|(init, name)| (*init, name.as_str()));
-                agent.recorder.record(&pod, container, Level::Warning, "FailedPreStopHook",
-                    format!("PreStopHook failed: {problem}"));
-            }
-            process.terminate();
-            sleep_until(deadline).await;
-            process.kill();
-        });
-    }
-
-    /// Deletion as the API asks for it, up to the removal of the object.
-    async fn terminate(mut self, desired: &mut watch::Receiver<Desired>) {
-        self.state.terminating = true;
-        self.launches.shutdown().await;
-        self.publish(Timestamp::now());
-        let began = Instant::now();
-        let mut deadline = began + self.grace();
-        let running: Vec<usize> = self.containers.keys().copied().collect();
-        for index in running {
-            let name = self.state.containers.get(index).map(|c| c.name.clone()).unwrap_or_default();
-            self.record(index, Level::Normal, "Killing", format!("Stopping container {name}"));
-            self.stop_container(index, deadline);
-        }
-        let stop = self.agent.stop.clone();
-        let mut present = true;
-        // A launch may have succeeded between the last report and now.
-        self.drain_reports();
-        while !self.containers.is_empty() {
-            tokio::select! {
-                Some(report) = self.reports.recv() => {
-                    self.take(report);
-                    self.publish(Timestamp::now());
-                }
-                changed = desired.changed(), if present => {
-                    let wanted = desired.borrow_and_update().clone();
-                    match wanted {
-                        Desired::Present(pod) if changed.is_ok() => {
-                            self.observe(pod);
-                            deadline = deadline.min(began + self.grace());
-                        }
-                        _ => {
-                            present = false;
-                            deadline = deadline.min(Instant::now() + FORCED_GRACE);
-                        }
-                    }
-                }
-                () = sleep_until(deadline) => {
-                    self.kill_all();
-                    deadline = Instant::now() + KILL_BOUND;
-                }
-                () = stop.cancelled() => return self.stop(STOP_GRACE).await,
-            }
-        }
-        self.settle_unstarted();
-        self.publish(Timestamp::now());
-        let namespace = self.pod.metadata.namespace.clone().unwrap_or_default();
-        let name = self.pod.metadata.name.clone().unwrap_or_default();
-        let api = self.agent.pods(&namespace);
-        self.writer.finish().await;
-        tokio::select! {
-            () = api::remove(&api, &name, &self.uid) => {}
-            () = stop.cancelled() => {}
-        }
-    }
-
-    /// What was still being launched is not launched any more.
-    fn settle_unstarted(&mut self) {
-        for container in &mut self.state.containers {
-            container.abandon();
-        }
-    }
-
-    fn drain_reports(&mut self) {
-        while let Ok(report) = self.reports.try_recv() {
-            // A process that is launched now is dropped with its report, which kills it.
-            if !matches!(report, Report::Launched { .. }) {
-                self.take(report);
-            }
-        }
-    }
-
-    fn kill_all(&self) {
-        for live in self.containers.values() {
-            live.process.kill();
-        }
-    }
-
-    /// Stops all processes without telling the API server.
-    async fn stop(mut self, grace: Duration) {
-        self.state.terminating = true;
-        self.launches.shutdown().await;
-        self.drain_reports();
-        for live in self.containers.values() {
-            live.probes.iter().for_each(AbortHandle::abort);
-            live.process.terminate();
-        }
-        if !self.wait_for_exits(grace).await {
-            self.kill_all();
-            if !self.wait_for_exits(KILL_BOUND).await {
-                tracing::error!(uid = self.uid, "processes of a pod could not be stopped");
-            }
-        }
-    }
-
-    async fn wait_for_exits(&mut self, bound: Duration) -> bool {
-        let deadline = Instant::now() + bound;
-        while !self.containers.is_empty() {
-            tokio::select! {
-                Some(report) = self.reports.recv() => self.take(report),
-                () = sleep_until(deadline) => return false,
-            }
-        }
-        true
-    }
-}
-
-enum Hook {
-    Check(Check),
-    Sleep(Duration),
-}
-
-fn pre_stop(spec: &core::Container) -> Option<Hook> {
-    let hook = spec.lifecycle.as_ref()?.pre_stop.as_ref()?;
-    if let Some(exec) = &hook.exec {
-        Some(Hook::Check(Check::Exec(exec.command.clone().unwrap_or_default())))
-    } else if let Some(http) = &hook.http_get {
-        Some(Hook::Check(probe::http_check(http, spec)))
-    } else {
-        let seconds = u64::try_from(hook.sleep.as_ref()?.seconds).unwrap_or(0);
-        Some(Hook::Sleep(Duration::from_secs(seconds)))
     }
 }
 

@@ -50,19 +50,40 @@ impl Config {
     ///
     /// # Errors
     /// Names the first variable that cannot be used.
-    pub fn from_lookup(lookup: impl Fn(&'static str) -> Option<String>) -> Result<Self, ConfigError> {
+    pub fn from_lookup(
+        lookup: impl Fn(&'static str) -> Option<String>,
+    ) -> Result<Self, ConfigError> {
         let text = |name| lookup(name).filter(|value| !value.is_empty());
-        let delay = |name| parse(name, text(name), 0_u64, "not a number of milliseconds").map(Duration::from_millis);
+        let delay = |name| {
+            parse(name, text(name), 0_u64, "not a number of milliseconds")
+                .map(Duration::from_millis)
+        };
         let bash = PathBuf::from("/bin/bash");
-        let fallback = || if bash.exists() { bash.clone() } else { PathBuf::from("/bin/sh") };
+        let fallback = || {
+            if bash.exists() {
+                bash.clone()
+            } else {
+                PathBuf::from("/bin/sh")
+            }
+        };
         Ok(Self {
             pod: text("POD_NAME").unwrap_or_else(|| "unknown".to_owned()),
-            ip: parse("POD_IP", text("POD_IP"), IpAddr::V4(Ipv4Addr::LOCALHOST), "not an IP address")?,
+            ip: parse(
+                "POD_IP",
+                text("POD_IP"),
+                IpAddr::V4(Ipv4Addr::LOCALHOST),
+                "not an IP address",
+            )?,
             port: parse("PORT", text("PORT"), 3000, "not a port number")?,
             workspace: text("WORKSPACE_ID").unwrap_or_default(),
-            version: text("VERSION").or_else(|| text("NOGOO9_IMAGE_TAG")).unwrap_or_else(|| "unknown".to_owned()),
+            version: text("VERSION")
+                .or_else(|| text("NOGOO9_IMAGE_TAG"))
+                .unwrap_or_else(|| "unknown".to_owned()),
             message: text("MESSAGE").unwrap_or_default(),
-            shell: text("SHELL").map(PathBuf::from).filter(|path| path.exists()).unwrap_or_else(fallback),
+            shell: text("SHELL")
+                .map(PathBuf::from)
+                .filter(|path| path.exists())
+                .unwrap_or_else(fallback),
             home: text("HOME").map(PathBuf::from).filter(|path| path.is_dir()),
             path: text("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".to_owned()),
             start_delay: delay("START_DELAY_MS")?,
@@ -86,7 +107,11 @@ fn parse<T: std::str::FromStr>(
 ) -> Result<T, ConfigError> {
     match value {
         None => Ok(default),
-        Some(value) => value.parse().map_err(|_| ConfigError { name, value, problem }),
+        Some(value) => value.parse().map_err(|_| ConfigError {
+            name,
+            value,
+            problem,
+        }),
     }
 }
 
@@ -96,25 +121,50 @@ mod tests {
 
     fn read(set: &[(&str, &str)]) -> Result<Config, ConfigError> {
         Config::from_lookup(|name| {
-            set.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+            set.iter()
+                .find(|(key, _)| *key == name)
+                .map(|(_, value)| (*value).to_owned())
         })
     }
 
     #[test]
     fn version_and_address() {
         let config = read(&[]).unwrap();
-        assert_eq!((config.address().to_string(), config.version), ("127.0.0.1:3000".into(), "unknown".into()));
-        let tagged = [("NOGOO9_IMAGE_TAG", "2.0"), ("POD_IP", "127.64.0.9"), ("PORT", "81")];
+        assert_eq!(
+            (config.address().to_string(), config.version),
+            ("127.0.0.1:3000".into(), "unknown".into())
+        );
+        let tagged = [
+            ("NOGOO9_IMAGE_TAG", "2.0"),
+            ("POD_IP", "127.64.0.9"),
+            ("PORT", "81"),
+        ];
         let config = read(&tagged).unwrap();
-        assert_eq!((config.address().to_string(), config.version), ("127.64.0.9:81".into(), "2.0".into()));
-        assert_eq!(read(&[("NOGOO9_IMAGE_TAG", "2.0"), ("VERSION", "x")]).unwrap().version, "x");
+        assert_eq!(
+            (config.address().to_string(), config.version),
+            ("127.64.0.9:81".into(), "2.0".into())
+        );
+        assert_eq!(
+            read(&[("NOGOO9_IMAGE_TAG", "2.0"), ("VERSION", "x")])
+                .unwrap()
+                .version,
+            "x"
+        );
     }
 
     #[test]
     fn mistakes_name_the_variable() {
-        for (name, value) in [("PORT", "http"), ("POD_IP", "here"), ("START_DELAY_MS", "-1"), ("READY_DELAY_MS", "1s")] {
+        for (name, value) in [
+            ("PORT", "http"),
+            ("POD_IP", "here"),
+            ("START_DELAY_MS", "-1"),
+            ("READY_DELAY_MS", "1s"),
+        ] {
             let error = read(&[(name, value)]).unwrap_err();
-            assert!(error.to_string().starts_with(&format!("{name}={value}: ")), "{error}");
+            assert!(
+                error.to_string().starts_with(&format!("{name}={value}: ")),
+                "{error}"
+            );
         }
     }
 }

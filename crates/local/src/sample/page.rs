@@ -21,25 +21,54 @@ struct Asset {
 }
 
 const ASSETS: [Asset; 6] = [
-    Asset { name: "app.css", content_type: "text/css; charset=utf-8", body: include_str!("assets/app.css") },
-    Asset { name: "app.js", content_type: "text/javascript; charset=utf-8", body: include_str!("assets/app.js") },
-    Asset { name: "xterm.css", content_type: "text/css; charset=utf-8", body: include_str!("assets/xterm.css") },
-    Asset { name: "xterm.js", content_type: "text/javascript; charset=utf-8", body: include_str!("assets/xterm.js") },
+    Asset {
+        name: "app.css",
+        content_type: "text/css; charset=utf-8",
+        body: include_str!("assets/app.css"),
+    },
+    Asset {
+        name: "app.js",
+        content_type: "text/javascript; charset=utf-8",
+        body: include_str!("assets/app.js"),
+    },
+    Asset {
+        name: "xterm.css",
+        content_type: "text/css; charset=utf-8",
+        body: include_str!("assets/xterm.css"),
+    },
+    Asset {
+        name: "xterm.js",
+        content_type: "text/javascript; charset=utf-8",
+        body: include_str!("assets/xterm.js"),
+    },
     Asset {
         name: "xterm-addon-fit.js",
         content_type: "text/javascript; charset=utf-8",
         body: include_str!("assets/xterm-addon-fit.js"),
     },
-    Asset { name: "LICENSE-xterm.txt", content_type: "text/plain; charset=utf-8", body: include_str!("assets/LICENSE-xterm.txt") },
+    Asset {
+        name: "LICENSE-xterm.txt",
+        content_type: "text/plain; charset=utf-8",
+        body: include_str!("assets/LICENSE-xterm.txt"),
+    },
 ];
 
 /// The page. Never cached: a reload must show the version that now serves.
 pub(super) async fn index(State(sample): State<Arc<Sample>>) -> Response {
     let headers = [
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-        (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
-        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
-        (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+        (
+            header::CONTENT_SECURITY_POLICY,
+            HeaderValue::from_static(POLICY),
+        ),
+        (
+            header::X_CONTENT_TYPE_OPTIONS,
+            HeaderValue::from_static("nosniff"),
+        ),
+        (
+            header::REFERRER_POLICY,
+            HeaderValue::from_static("no-referrer"),
+        ),
     ];
     (headers, markup(&sample)).into_response()
 }
@@ -60,7 +89,11 @@ pub(super) async fn asset(Path(name): Path<String>) -> Response {
 
 fn markup(sample: &Sample) -> Markup {
     let config = &sample.config;
-    let title = if config.workspace.is_empty() { "Sample workspace" } else { &config.workspace };
+    let title = if config.workspace.is_empty() {
+        "Sample workspace"
+    } else {
+        &config.workspace
+    };
     // The build's version in the address: a new build is never shadowed by a cached one.
     let of = |name: &str| format!("assets/{name}?v={}", env!("CARGO_PKG_VERSION"));
     html! {

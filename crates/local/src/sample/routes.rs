@@ -75,7 +75,9 @@ async fn headers(headers: HeaderMap) -> Json<BTreeMap<String, Vec<String>>> {
     let mut seen: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (name, value) in &headers {
         let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
-        seen.entry(name.as_str().to_owned()).or_default().push(value);
+        seen.entry(name.as_str().to_owned())
+            .or_default()
+            .push(value);
     }
     Json(seen)
 }
@@ -117,12 +119,14 @@ async fn upload(body: Body) -> Response {
                 hash.update(&chunk);
             }
             Err(error) => {
-                let problem = json!({"error": format!("the body broke off: {error}"), "bytes": bytes});
+                let problem =
+                    json!({"error": format!("the body broke off: {error}"), "bytes": bytes});
                 return (StatusCode::BAD_REQUEST, Json(problem)).into_response();
             }
         }
     }
-    Json(json!({"sha256": HEXLOWER.encode(hash.finalize().as_slice()), "bytes": bytes})).into_response()
+    Json(json!({"sha256": HEXLOWER.encode(hash.finalize().as_slice()), "bytes": bytes}))
+        .into_response()
 }
 
 #[derive(Deserialize)]
@@ -158,17 +162,26 @@ async fn chunks(Query(Chunks { n, ms }): Query<Chunks>) -> Response {
         }
         Ok::<_, Infallible>(Bytes::from(format!("chunk {index}\n")))
     });
-    ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], Body::from_stream(lines)).into_response()
+    (
+        [(header::CONTENT_TYPE, "text/plain; charset=utf-8")],
+        Body::from_stream(lines),
+    )
+        .into_response()
 }
 
 /// An absolute path and a cookie for the whole host, which a path prefix must map.
 async fn redirect() -> Response {
-    let headers = [(header::LOCATION, "/landing"), (header::SET_COOKIE, "sample=1; Path=/; HttpOnly")];
+    let headers = [
+        (header::LOCATION, "/landing"),
+        (header::SET_COOKIE, "sample=1; Path=/; HttpOnly"),
+    ];
     (StatusCode::FOUND, headers).into_response()
 }
 
 async fn landing(headers: HeaderMap) -> Json<Value> {
-    let cookie = headers.get(header::COOKIE).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let cookie = headers
+        .get(header::COOKIE)
+        .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     Json(json!({"landed": true, "cookie": cookie}))
 }
 

@@ -62,19 +62,32 @@ pub(super) async fn connect(
     Query(dimensions): Query<Dimensions>,
     upgrade: WebSocketUpgrade,
 ) -> Response {
-    upgrade.max_message_size(MAX_FRAME).on_upgrade(move |socket| {
-        let tracked = sample.sockets.clone();
-        tracked.track_future(async move { relay(socket, &sample, dimensions).await })
-    })
+    upgrade
+        .max_message_size(MAX_FRAME)
+        .on_upgrade(move |socket| {
+            let tracked = sample.sockets.clone();
+            tracked.track_future(async move { relay(socket, &sample, dimensions).await })
+        })
 }
 
-fn start(config: &Config, dimensions: Dimensions) -> pty_process::Result<(OwnedReadPty, OwnedWritePty, Child)> {
+fn start(
+    config: &Config,
+    dimensions: Dimensions,
+) -> pty_process::Result<(OwnedReadPty, OwnedWritePty, Child)> {
     let (pty, pts) = pty_process::open()?;
     pty.resize(dimensions.size())?;
     let bash = config.shell.file_name().is_some_and(|name| name == "bash");
     let home = config.home.as_deref().unwrap_or(Path::new("/"));
-    let who = if config.workspace.is_empty() { &config.pod } else { &config.workspace };
-    let prompt = if bash { format!("{who}:\\w\\$ ") } else { format!("{who}$ ") };
+    let who = if config.workspace.is_empty() {
+        &config.pod
+    } else {
+        &config.workspace
+    };
+    let prompt = if bash {
+        format!("{who}:\\w\\$ ")
+    } else {
+        format!("{who}$ ")
+    };
     let mut command = Command::new(&config.shell);
     if bash {
         // The machine's own start-up files are not the workspace's.
@@ -105,7 +118,13 @@ async fn relay(socket: WebSocket, sample: &Sample, dimensions: Dimensions) {
         Ok(started) => started,
         Err(error) => {
             tracing::error!(%error, "a shell could not be started");
-            return sockets::close(&mut sink, &mut stream, close_code::ERROR, "the shell could not be started").await;
+            return sockets::close(
+                &mut sink,
+                &mut stream,
+                close_code::ERROR,
+                "the shell could not be started",
+            )
+            .await;
         }
     };
     // Each way in its own future: a full pipe one way must not block the other.
@@ -114,7 +133,12 @@ async fn relay(socket: WebSocket, sample: &Sample, dimensions: Dimensions) {
         // The end of a terminal reads as an error on Linux.
         while let Ok(count) = reader.read(&mut buffer).await {
             let bytes = buffer.get(..count).unwrap_or_default();
-            if bytes.is_empty() || sink.send(Message::Binary(Bytes::copy_from_slice(bytes))).await.is_err() {
+            if bytes.is_empty()
+                || sink
+                    .send(Message::Binary(Bytes::copy_from_slice(bytes)))
+                    .await
+                    .is_err()
+            {
                 return;
             }
         }
@@ -124,7 +148,8 @@ async fn relay(socket: WebSocket, sample: &Sample, dimensions: Dimensions) {
             match message {
                 Message::Binary(bytes) => {
                     if writer.write_all(&bytes).await.is_err() {
-                        return;
+                        // The shell has ended; what it said last is still on its way out.
+                        return std::future::pending().await;
                     }
                 }
                 Message::Text(text) => {
@@ -149,7 +174,15 @@ async fn relay(socket: WebSocket, sample: &Sample, dimensions: Dimensions) {
         () = sample.closing.cancelled() => End::Closing,
     };
     match end {
-        End::Shell => sockets::close(&mut sink, &mut stream, close_code::NORMAL, "the shell has ended").await,
+        End::Shell => {
+            sockets::close(
+                &mut sink,
+                &mut stream,
+                close_code::NORMAL,
+                "the shell has ended",
+            )
+            .await;
+        }
         End::Closing => sockets::restarting(&mut sink, &mut stream).await,
         End::Socket => {}
     }
@@ -166,9 +199,25 @@ mod tests {
 
     #[test]
     fn control_messages() {
-        let resize = |text: &str| serde_json::from_str::<Control>(text).ok().and_then(|c| c.resize);
-        assert_eq!(resize(r#"{"resize":{"cols":100,"rows":30}}"#), Some(Dimensions { cols: 100, rows: 30 }));
-        assert_eq!(resize(r#"{"resize":{"cols":100}}"#), Some(Dimensions { cols: 100, rows: 24 }));
+        let resize = |text: &str| {
+            serde_json::from_str::<Control>(text)
+                .ok()
+                .and_then(|c| c.resize)
+        };
+        assert_eq!(
+            resize(r#"{"resize":{"cols":100,"rows":30}}"#),
+            Some(Dimensions {
+                cols: 100,
+                rows: 30
+            })
+        );
+        assert_eq!(
+            resize(r#"{"resize":{"cols":100}}"#),
+            Some(Dimensions {
+                cols: 100,
+                rows: 24
+            })
+        );
         assert_eq!(resize(r#"{"other":1}"#), None);
         assert_eq!(resize("ls"), None);
     }

@@ -47,7 +47,13 @@ pub(super) async fn restarting<E>(
     sink: &mut (impl Sink<Message> + Unpin),
     stream: &mut (impl Stream<Item = Result<Message, E>> + Unpin),
 ) {
-    close(sink, stream, close_code::RESTART, "the workspace is restarting").await;
+    close(
+        sink,
+        stream,
+        close_code::RESTART,
+        "the workspace is restarting",
+    )
+    .await;
 }
 
 /// Sends a close and waits for the peer's, so that nothing in flight is cut off.
@@ -57,7 +63,10 @@ pub(super) async fn close<E>(
     code: u16,
     reason: &'static str,
 ) {
-    let frame = Message::Close(Some(CloseFrame { code, reason: reason.into() }));
+    let frame = Message::Close(Some(CloseFrame {
+        code,
+        reason: reason.into(),
+    }));
     let _ = timeout(CLOSE_BOUND, async {
         if sink.send(frame).await.is_ok() {
             while let Some(Ok(_)) = stream.next().await {}

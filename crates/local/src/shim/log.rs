@@ -30,7 +30,13 @@ impl LogFile {
     pub(super) fn open(path: PathBuf, max: u64) -> io::Result<Self> {
         let file = append(&path)?;
         let written = file.metadata()?.len();
-        Ok(Self { path, file, written, max, line: Vec::new() })
+        Ok(Self {
+            path,
+            file,
+            written,
+            max,
+            line: Vec::new(),
+        })
     }
 
     fn write(&mut self, stream: &str, tag: char, text: &[u8]) -> io::Result<()> {
@@ -59,12 +65,15 @@ fn append(path: &PathBuf) -> io::Result<File> {
 /// Copies a workload's output to the log until all its writers are gone. A log
 /// that cannot be written (a full disk) loses lines; it never blocks the workload.
 pub(super) async fn pump(from: Option<OwnedFd>, stream: &str, log: &RefCell<LogFile>) {
-    let Some(Ok(mut pipe)) = from.map(pipe::Receiver::from_owned_fd) else { return };
+    let Some(Ok(mut pipe)) = from.map(pipe::Receiver::from_owned_fd) else {
+        return;
+    };
     let mut splitter = Splitter::default();
     let mut chunk = vec![0_u8; MAX_PART];
-    loop {
-        let Ok(count) = pipe.read(&mut chunk).await else { break };
-        let Some(bytes) = chunk.get(..count).filter(|bytes| !bytes.is_empty()) else { break };
+    while let Ok(count) = pipe.read(&mut chunk).await {
+        let Some(bytes) = chunk.get(..count).filter(|bytes| !bytes.is_empty()) else {
+            break;
+        };
         splitter.push(bytes, |tag, text| {
             let _ = log.borrow_mut().write(stream, tag, text);
         });
@@ -126,7 +135,12 @@ mod tests {
         let whole = cut(&[b"one\ntwo\n\nthree"]);
         assert_eq!(
             whole,
-            [('F', b"one".to_vec()), ('F', b"two".to_vec()), ('F', vec![]), ('F', b"three".to_vec())]
+            [
+                ('F', b"one".to_vec()),
+                ('F', b"two".to_vec()),
+                ('F', vec![]),
+                ('F', b"three".to_vec())
+            ]
         );
         assert_eq!(cut(&[b"o", b"ne\nt", b"wo\n", b"\n", b"thr", b"ee"]), whole);
     }
@@ -138,7 +152,13 @@ mod tests {
         line.push(b'\n');
         let parts = cut(&[&line]);
         assert_eq!(parts.iter().map(|(tag, _)| *tag).collect::<String>(), "PF");
-        assert_eq!(parts.iter().flat_map(|(_, text)| text.clone()).collect::<Vec<_>>(), text);
+        assert_eq!(
+            parts
+                .iter()
+                .flat_map(|(_, text)| text.clone())
+                .collect::<Vec<_>>(),
+            text
+        );
     }
 
     #[test]
@@ -147,7 +167,8 @@ mod tests {
         let path = dir.path().join("0.log");
         let mut log = LogFile::open(path.clone(), 200).unwrap();
         for count in 0..20 {
-            log.write("stdout", 'F', format!("line {count}").as_bytes()).unwrap();
+            log.write("stdout", 'F', format!("line {count}").as_bytes())
+                .unwrap();
         }
         let now = std::fs::read_to_string(&path).unwrap();
         let old = std::fs::read_to_string(dir.path().join("0.log.1")).unwrap();

@@ -38,7 +38,9 @@ pub(crate) fn marked(name: &str, prefix: &OsStr) -> Vec<Pid> {
     processes()
         .filter(|pid| {
             fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
-                environment.split(|byte| *byte == 0).any(|entry| entry.starts_with(&wanted))
+                environment
+                    .split(|byte| *byte == 0)
+                    .any(|entry| entry.starts_with(&wanted))
             })
         })
         .map(Pid::from_raw)
