@@ -13,7 +13,8 @@ use nogoo9_runtime::{
 use crate::{DataDirArg, wrong};
 
 /// What of this process's own log reaches the terminal, and what its file.
-const TERMINAL_FILTER: &str = "warn";
+/// kube logs each refused connection as an error, also those of a server that is just starting.
+const TERMINAL_FILTER: &str = "warn,kube_client=off";
 const FILE_FILTER: &str = "info";
 
 /// Flags of `nogoo9 up`.

@@ -123,7 +123,7 @@ fn by_code(
     let refresh = p
         .refresh
         .start(&family, grant.user, client_id, &grant.scope, now)?;
-    tokens(p, &grant, refresh, now)
+    tokens(p, &grant, &refresh, now)
 }
 
 fn by_refresh(
@@ -148,7 +148,7 @@ fn by_refresh(
                 scope: refreshed.scope,
                 at: refreshed.since,
             };
-            tokens(p, &grant, refreshed.token, now)
+            tokens(p, &grant, &refreshed.token, now)
         }
         None => Err(Refusal::OAuth(
             "invalid_grant",
@@ -160,7 +160,7 @@ fn by_refresh(
 fn tokens(
     p: &Provider,
     grant: &Grant,
-    refresh: String,
+    refresh: &str,
     now: i64,
 ) -> Result<serde_json::Value, Refusal> {
     let Grant {

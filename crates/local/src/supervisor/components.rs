@@ -75,6 +75,9 @@ impl Wiring<'_> {
             format!("{control}{SESSION_KEYS_PATH}"),
         );
         flag(&mut args, "--control-url", control);
+        // There is no load balancer that would have to look elsewhere first.
+        flag(&mut args, "--drain", "0");
+        flag(&mut args, "--stop-timeout", "5");
         args.extend(self.options.proxy_flags.iter().map(OsString::from));
         let program = self.options.programs.proxy.clone();
         self.guarded(PROXY, program, args, Duration::from_secs(10))
