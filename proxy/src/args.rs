@@ -1,0 +1,140 @@
+//! The proxy's flags and the settings they become.
+
+use crate::hold::Bounds;
+use clap::{Args as Group, Parser};
+use nogoo9_identity::source::KeySource;
+use nogoo9_runtime::args::{Common, CommonArgs, ConfigArgs, Defaults};
+use nogoo9_runtime::config::{Configure, Problems};
+use std::time::Duration;
+use url::Url;
+
+/// The edge in front of workspaces: sends each request to the newest ready pod of its workspace, and
+/// everything else to control. Reads pods and nothing else; keeps serving while the API server or
+/// control is away.
+#[derive(Debug, Clone, Parser)]
+#[command(
+    name = "nogoo9-proxy",
+    version,
+    after_help = "Example, beside a control on the same machine:\n  nogoo9-proxy --listen 127.0.0.1:9009 --public-url http://localhost:9009 \\\n    --workspace-domain localhost:9009 --control-url http://127.0.0.1:9010 \\\n    --issuer http://127.0.0.1:9011 --kubeconfig proxy.kubeconfig"
+)]
+pub struct Args {
+    #[allow(missing_docs)]
+    #[command(flatten)]
+    pub common: CommonArgs,
+    #[allow(missing_docs)]
+    #[command(flatten)]
+    pub proxy: ProxyArgs,
+}
+
+/// What only the proxy has.
+#[derive(Debug, Clone, Default, Group)]
+#[command(next_help_heading = "Proxy")]
+pub struct ProxyArgs {
+    /// Where control listens, as in http://127.0.0.1:9010. Plain http, never public.
+    #[arg(long, env = "NOGOO9_CONTROL_URL", value_name = "URL")]
+    pub control_url: Option<String>,
+    /// Public keys that verify browser sessions: an address, or a file (a mounted ConfigMap), so
+    /// that the proxy starts without control. [default: asked of control]
+    #[arg(long, env = "NOGOO9_SESSION_KEYS", value_name = "URL|FILE")]
+    pub session_keys: Option<String>,
+    /// Longest time that a request waits for its workspace to have a pod. [default: 30]
+    #[arg(long, env = "NOGOO9_HOLD_TIMEOUT", value_name = "SECONDS")]
+    pub hold_timeout: Option<String>,
+    /// Most requests waiting at once, in all. [default: 10000]
+    #[arg(long, env = "NOGOO9_HOLD_MAX", value_name = "N")]
+    pub hold_max: Option<String>,
+    /// Most requests waiting at once for one workspace. [default: 200]
+    #[arg(long, env = "NOGOO9_HOLD_MAX_PER_WORKSPACE", value_name = "N")]
+    pub hold_max_per_workspace: Option<String>,
+    /// Time from the stop signal, when /readyz turns red, to closing the listener: load balancers
+    /// need it to look elsewhere. [default: 5]
+    #[arg(long, env = "NOGOO9_DRAIN", value_name = "SECONDS")]
+    pub drain: Option<String>,
+    /// Time that requests in flight then have to end. [default: 10]
+    #[arg(long, env = "NOGOO9_STOP_TIMEOUT", value_name = "SECONDS")]
+    pub stop_timeout: Option<String>,
+    /// Also take HTTP/2 without TLS, from a load balancer that speaks it. [default: false]
+    #[arg(long, env = "NOGOO9_H2C", value_name = "true|false",
+          num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub h2c: Option<String>,
+}
+
+/// Checked settings.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// What both binaries have.
+    pub common: Common,
+    /// Where control listens.
+    pub control: Url,
+    /// Where the public keys of sessions are.
+    pub session_keys: KeySource,
+    /// How much may wait.
+    pub hold: Bounds,
+    /// Time from the signal to closing the listener.
+    pub drain: Duration,
+    /// Time from closing the listener to the end.
+    pub stop_timeout: Duration,
+    /// HTTP/2 without TLS.
+    pub h2c: bool,
+}
+
+impl Configure for Args {
+    type Settings = Settings;
+
+    fn config(&self) -> &ConfigArgs {
+        &self.common.config
+    }
+
+    fn settings(&self, problems: &mut Problems) -> Option<Settings> {
+        let ProxyArgs {
+            control_url,
+            session_keys,
+            hold_timeout,
+            hold_max,
+            hold_max_per_workspace,
+            drain,
+            stop_timeout,
+            h2c,
+        } = &self.proxy;
+        let common = self.common.resolve(&Defaults::PROXY, problems);
+        let control = control(control_url.as_deref(), problems);
+        let session_keys = keys(session_keys.as_deref(), control.as_ref(), problems);
+        let timeout = problems.seconds("hold-timeout", hold_timeout.as_deref(), 30, (1, 600));
+        let total = problems.number("hold-max", hold_max.as_deref(), 10_000, (1, 1_000_000));
+        let per = problems.number("hold-max-per-workspace", hold_max_per_workspace.as_deref(), 200, (1, 100_000));
+        let drain = problems.seconds("drain", drain.as_deref(), 5, (0, 300));
+        let stop_timeout = problems.seconds("stop-timeout", stop_timeout.as_deref(), 10, (0, 300));
+        let h2c = problems.switch("h2c", h2c.as_deref(), false);
+        Some(Settings {
+            common: common?,
+            control: control?,
+            session_keys: session_keys?,
+            hold: Bounds {
+                timeout: timeout?,
+                per_workspace: usize::try_from(per?).unwrap_or(usize::MAX),
+                total: usize::try_from(total?).unwrap_or(usize::MAX),
+            },
+            drain: drain?,
+            stop_timeout: stop_timeout?,
+            h2c: h2c?,
+        })
+    }
+}
+
+fn control(text: Option<&str>, problems: &mut Problems) -> Option<Url> {
+    let url = problems.required_url("control-url", text, "http://127.0.0.1:9010")?;
+    if url.scheme() != "http" || url.path() != "/" {
+        problems.add("control-url", "must be http://HOST:PORT; the way to control is inside the cluster, without TLS and path");
+        return None;
+    }
+    Some(url)
+}
+
+fn keys(text: Option<&str>, control: Option<&Url>, problems: &mut Problems) -> Option<KeySource> {
+    let asked = match text {
+        Some(text) => text.trim().to_owned(),
+        None => control?.join("/.well-known/nogoo9-session-keys.json").ok()?.to_string(),
+    };
+    let flag = if text.is_some() { "session-keys" } else { "control-url" };
+    KeySource::from_flag(&asked).map_err(|error| problems.add(flag, error.to_string())).ok()
+}

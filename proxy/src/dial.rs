@@ -1,0 +1,136 @@
+//! Which pod a request tries next. Pure.
+//!
+//! A pod that cannot be reached was not sent anything, so trying again is always safe: the same pod
+//! once more after a moment (it may just be opening its port), then the next best one (until an
+//! upgrade is committed that is the old pod), then waiting until the route changes.
+
+use crate::table::{Backend, Route};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Wait before the same pod is tried once more.
+pub const BACK_OFF: Duration = Duration::from_millis(100);
+/// Wait before pods that could not be reached are tried anew, if the route stays as it is.
+pub const ANEW: Duration = Duration::from_secs(1);
+/// Most attempts of one request.
+pub const MAX_ATTEMPTS: u32 = 40;
+
+/// What a request has tried.
+#[derive(Debug, Default)]
+pub struct Attempts {
+    made: u32,
+    failed: Vec<(Arc<str>, u32)>,
+}
+
+/// What to do next.
+#[derive(Debug, Clone)]
+pub enum Next {
+    /// Dial this pod, after a wait.
+    Dial(Arc<Backend>, Duration),
+    /// Wait for another route.
+    Hold,
+    /// Enough was tried.
+    GiveUp,
+}
+
+impl Attempts {
+    /// Notes that a pod could not be reached.
+    pub fn failed(&mut self, uid: &Arc<str>) {
+        self.made += 1;
+        match self.failed.iter_mut().find(|(known, _)| known == uid) {
+            Some((_, times)) => *times += 1,
+            None => self.failed.push((uid.clone(), 1)),
+        }
+    }
+
+    /// Forgets which pods could not be reached: the route changed, or a while has passed.
+    pub fn anew(&mut self) {
+        self.failed.clear();
+    }
+
+    /// Attempts that failed.
+    #[must_use]
+    pub fn made(&self) -> u32 {
+        self.made
+    }
+
+    /// The next step with this route.
+    #[must_use]
+    pub fn next(&self, route: &Route) -> Next {
+        if self.made >= MAX_ATTEMPTS {
+            return Next::GiveUp;
+        }
+        let failures = |pod: &Arc<Backend>| {
+            self.failed.iter().find(|(uid, _)| *uid == pod.uid).map_or(0, |(_, times)| *times)
+        };
+        for pod in &route.backends {
+            match failures(pod) {
+                0 => return Next::Dial(pod.clone(), Duration::ZERO),
+                1 => return Next::Dial(pod.clone(), BACK_OFF),
+                _ => {}
+            }
+        }
+        Next::Hold
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Status;
+    use nogoo9_model::access::Visibility;
+
+    fn pod(uid: &str) -> Arc<Backend> {
+        Arc::new(Backend {
+            uid: Arc::from(uid),
+            name: uid.to_owned(),
+            address: "127.0.0.1:1".parse().unwrap(),
+            pool: 0,
+            strip_prefix: true,
+            identity_headers: true,
+        })
+    }
+
+    fn route(uids: &[&str]) -> Route {
+        Route {
+            owner: "alice".to_owned(),
+            visibility: Visibility::Private,
+            backends: uids.iter().map(|uid| pod(uid)).collect(),
+            status: Status::Serving,
+        }
+    }
+
+    fn short(next: &Next) -> String {
+        match next {
+            Next::Dial(pod, wait) => format!("{} {}", pod.uid, wait.as_millis()),
+            Next::Hold => "hold".to_owned(),
+            Next::GiveUp => "give up".to_owned(),
+        }
+    }
+
+    #[test]
+    fn twice_the_active_then_the_next_then_hold() {
+        let route = route(&["new", "old"]);
+        let mut attempts = Attempts::default();
+        let mut seen = Vec::new();
+        for uid in ["new", "new", "old", "old"] {
+            seen.push(short(&attempts.next(&route)));
+            attempts.failed(&Arc::from(uid));
+        }
+        seen.push(short(&attempts.next(&route)));
+        assert_eq!(seen, ["new 0", "new 100", "old 0", "old 100", "hold"]);
+        attempts.anew();
+        assert_eq!(short(&attempts.next(&route)), "new 0");
+    }
+
+    #[test]
+    fn no_pods_is_a_hold_and_attempts_end() {
+        let mut attempts = Attempts::default();
+        assert_eq!(short(&attempts.next(&route(&[]))), "hold");
+        for _ in 0..MAX_ATTEMPTS {
+            attempts.failed(&Arc::from("a"));
+            attempts.anew();
+        }
+        assert_eq!(short(&attempts.next(&route(&["a"]))), "give up");
+    }
+}

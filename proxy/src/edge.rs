@@ -1,0 +1,449 @@
+//! Pingora's hooks. Each does one thing and leaves the deciding to pure modules.
+
+mod context;
+mod pick;
+mod socket;
+
+use crate::control::Control;
+use crate::dial::Attempts;
+use crate::gate::{Decision, Gate, Opened};
+use crate::headers::{self, Mapping, Origin};
+use crate::hold::Holds;
+use crate::metrics::{By, Class, HoldEnd, HoldLabels, Metrics, RequestLabels};
+use crate::reply::Reply;
+use crate::sessions::{Kind, Sessions};
+use crate::tunnel::handshake::CONNECT;
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::Method;
+use pingora::http::{RequestHeader, ResponseHeader};
+use pingora::protocols::TcpKeepalive;
+use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
+use pingora::upstreams::peer::{HttpPeer, HttpUpstreamRequestPolicy};
+use pingora::{Error, ErrorSource, ErrorType};
+use std::time::{Duration, SystemTime};
+use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
+
+use context::{Failure, Hop, PodHop};
+use pick::Picked;
+
+pub use context::Context;
+
+/// How long an unused connection to a pod is kept: less than the 5 s after which common application
+/// servers close theirs, so that no request meets a connection that is just being closed.
+const POD_IDLE: Duration = Duration::from_secs(4);
+/// How long an unused connection to control is kept.
+const CONTROL_IDLE: Duration = Duration::from_secs(30);
+/// Longest wait for a client that takes nothing.
+const CLIENT_WRITE: Duration = Duration::from_secs(300);
+/// How long a browser's navigation is held before the waiting page is shown.
+const PAGE_AFTER: Duration = Duration::from_secs(2);
+/// Most repetitions of a safe request whose connection broke before any answer.
+const MAX_SAFE_REPEATS: u32 = 3;
+
+/// The proxy as Pingora runs it.
+#[derive(Debug)]
+pub struct Edge {
+    /// Decides.
+    pub gate: Gate,
+    /// Where control is.
+    pub control: Control,
+    /// What is open.
+    pub sessions: Sessions,
+    /// What is held.
+    pub holds: Holds,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// Open sockets' tasks, waited for when stopping.
+    pub sockets: TaskTracker,
+}
+
+#[async_trait]
+impl ProxyHttp for Edge {
+    type CTX = Context;
+
+    fn new_ctx(&self) -> Context {
+        Context::new(Instant::now())
+    }
+
+    async fn request_filter(&self, session: &mut Session, ctx: &mut Context) -> pingora::Result<bool> {
+        session.set_write_timeout(Some(CLIENT_WRITE));
+        let mut decision = self.gate.decide(session.req_header(), unix_now(), false);
+        if matches!(decision, Decision::FetchKeys) {
+            self.gate.auth.bearers().keys().refetch().await;
+            decision = self.gate.decide(session.req_header(), unix_now(), true);
+        }
+        match decision {
+            Decision::Reply(reply) => self.reply(session, ctx, &reply).await,
+            Decision::FetchKeys => self.reply(session, ctx, &Reply::unavailable(false, "Try again.")).await,
+            Decision::Control { host } => {
+                ctx.hop = Hop::Control { host };
+                Ok(false)
+            }
+            Decision::Open(opened) => self.open(session, ctx, opened).await,
+        }
+    }
+
+    async fn upstream_peer(&self, session: &mut Session, ctx: &mut Context) -> pingora::Result<Box<HttpPeer>> {
+        match &mut ctx.hop {
+            Hop::Pod(hop) => {
+                if hop.next.is_none() {
+                    let picked = self
+                        .pick(session.as_downstream_mut(), &hop.opened, Kind::Request, &mut hop.attempts, hop.deadline, None)
+                        .await;
+                    match picked {
+                        Picked::Pod(backend, entered) => hop.next = Some((backend, entered)),
+                        other => {
+                            ctx.failure = other.failure();
+                            return Error::err_in(ErrorType::HTTPStatus(503));
+                        }
+                    }
+                }
+                let Some((backend, entered)) = hop.next.take() else {
+                    return Error::err_in(ErrorType::InternalError);
+                };
+                let mut peer = peer(backend.address, POD_IDLE);
+                peer.group_key = backend.pool;
+                hop.current = Some((backend, entered));
+                Ok(Box::new(peer))
+            }
+            Hop::Control { .. } => match self.control.address() {
+                Some(address) => Ok(Box::new(peer(address, CONTROL_IDLE))),
+                None => Error::err_in(ErrorType::HTTPStatus(503)),
+            },
+            Hop::None => Error::err_in(ErrorType::InternalError),
+        }
+    }
+
+    fn fail_to_connect(&self, _: &mut Session, _: &HttpPeer, ctx: &mut Context, mut e: Box<Error>) -> Box<Error> {
+        match &mut ctx.hop {
+            Hop::Pod(hop) => {
+                if let Some((backend, _)) = hop.current.take() {
+                    hop.attempts.failed(&backend.uid);
+                }
+                self.metrics.retries.inc();
+                // Nothing was sent. Whether there is anything left to try is for `pick` to say.
+                e.set_retry(true);
+            }
+            Hop::Control { .. } | Hop::None => e.set_retry(false),
+        }
+        e
+    }
+
+    fn error_while_proxy(
+        &self,
+        peer: &HttpPeer,
+        session: &mut Session,
+        e: Box<Error>,
+        ctx: &mut Context,
+        client_reused: bool,
+    ) -> Box<Error> {
+        let mut e = e.more_context(format!("peer: {peer}"));
+        let method = session.req_header().method.clone();
+        if !method.is_idempotent() || session.as_ref().retry_buffer_truncated() {
+            e.set_retry(false);
+            return e;
+        }
+        e.retry.decide_reuse(client_reused);
+        if let Hop::Pod(hop) = &mut ctx.hop {
+            // A pod that dies takes its connections with it. What only reads, and has no answer yet,
+            // may be asked of its successor.
+            let safe = matches!(method, Method::GET | Method::HEAD | Method::OPTIONS)
+                && session.response_written().is_none()
+                && session.as_downstream_mut().is_body_empty();
+            let broke = *e.esource() == ErrorSource::Upstream
+                && matches!(e.etype(), ErrorType::ConnectionClosed | ErrorType::ReadError | ErrorType::WriteError);
+            if !e.retry() && safe && broke && hop.repeats < MAX_SAFE_REPEATS {
+                hop.repeats += 1;
+                e.set_retry(true);
+            }
+            if e.retry() {
+                self.metrics.retries.inc();
+                if let Some((backend, _)) = hop.current.take()
+                    && !client_reused
+                {
+                    hop.attempts.failed(&backend.uid);
+                }
+            }
+        }
+        e
+    }
+
+    async fn upstream_request_filter(
+        &self,
+        session: &mut Session,
+        request: &mut RequestHeader,
+        ctx: &mut Context,
+    ) -> pingora::Result<()> {
+        let client = client_ip(session);
+        match &ctx.hop {
+            Hop::Pod(hop) => {
+                let strips = hop.current.as_ref().is_none_or(|(backend, _)| backend.strip_prefix);
+                let identity = hop.current.as_ref().is_some_and(|(backend, _)| backend.identity_headers);
+                self.shape(request, &hop.opened, client, strips, identity)
+            }
+            Hop::Control { host } => {
+                headers::towards_control(request, Origin { host, scheme: self.gate.console.scheme(), client })
+            }
+            Hop::None => Ok(()),
+        }
+    }
+
+    async fn request_body_filter(
+        &self,
+        _: &mut Session,
+        body: &mut Option<Bytes>,
+        end_of_stream: bool,
+        ctx: &mut Context,
+    ) -> pingora::Result<()> {
+        // An upload over HTTP/2 that ends in an empty DATA frame would be ended twice towards an
+        // HTTP/1 pod, and spoil the connection for whoever uses it next.
+        if end_of_stream && body.as_ref().is_some_and(Bytes::is_empty) {
+            *body = None;
+        }
+        ctx.data();
+        Ok(())
+    }
+
+    async fn response_filter(
+        &self,
+        _: &mut Session,
+        response: &mut ResponseHeader,
+        ctx: &mut Context,
+    ) -> pingora::Result<()> {
+        ctx.data();
+        let Hop::Pod(hop) = &ctx.hop else { return Ok(()) };
+        let prefix = hop.opened.prefix();
+        let pod = hop.current.as_ref().map(|(backend, _)| (backend.address.to_string(), backend.strip_prefix));
+        let (pod, stripped) = pod.unwrap_or_default();
+        let mapping = prefix.as_deref().map(|prefix| Mapping { prefix, stripped, host: &hop.opened.host, pod: &pod });
+        headers::from_pod(response, mapping)
+    }
+
+    fn response_body_filter(
+        &self,
+        _: &mut Session,
+        _: &mut Option<Bytes>,
+        _: bool,
+        ctx: &mut Context,
+    ) -> pingora::Result<Option<Duration>> {
+        ctx.data();
+        if let Hop::Pod(hop) = &ctx.hop
+            && Instant::now() >= hop.expires
+        {
+            // No stream outlives the token that opened it.
+            return Error::e_explain(ErrorType::InternalError, "the caller's token has expired");
+        }
+        Ok(None)
+    }
+
+    async fn fail_to_proxy(&self, session: &mut Session, e: &Error, ctx: &mut Context) -> FailToProxy {
+        let gone = FailToProxy { error_code: 0, can_reuse_downstream: false };
+        if *e.esource() == ErrorSource::Downstream || ctx.failure == Some(Failure::ClientGone) {
+            ctx.status = 0;
+            return gone;
+        }
+        if session.response_written().is_some() {
+            return gone;
+        }
+        let reply = self.failure_reply(e, ctx);
+        ctx.status = reply.status.as_u16();
+        if let Err(error) = self.write(session, &reply).await {
+            tracing::debug!(%error, "the client went before the answer");
+        }
+        FailToProxy { error_code: reply.status.as_u16(), can_reuse_downstream: false }
+    }
+
+    fn suppress_error_log(&self, _: &Session, _: &Context, _: &Error) -> bool {
+        // `logging` writes one line a request, with the reason.
+        true
+    }
+
+    fn suppress_proxy_warn_log(&self, _: &Session, _: &Context, _: &Error, _: ProxyWarnLogContext) -> bool {
+        true
+    }
+
+    async fn logging(&self, session: &mut Session, e: Option<&Error>, ctx: &mut Context) {
+        if ctx.tunnelled {
+            return;
+        }
+        let status = session.response_written().map_or(ctx.status, |head| head.status.as_u16());
+        let by = match &ctx.hop {
+            Hop::Pod(_) if ctx.status == 0 => By::Pod,
+            Hop::Control { .. } if ctx.status == 0 => By::Control,
+            _ => By::Proxy,
+        };
+        let took = ctx.started.elapsed();
+        self.metrics.requests.get_or_create(&RequestLabels { by, class: Class::of(status) }).inc();
+        self.metrics.duration.observe(took.as_secs_f64());
+        let request = session.req_header();
+        let (workspace, pod) = ctx.names();
+        tracing::info!(
+            target: "access",
+            method = %request.method,
+            path = request.uri.path(),
+            status,
+            by = ?by,
+            workspace,
+            pod,
+            attempts = ctx.attempts(),
+            milliseconds = took.as_millis() as u64,
+            error = e.map(|e| e.etype().as_str()),
+            "request"
+        );
+    }
+}
+
+impl Edge {
+    /// Picks a pod for a request that may go to one, and holds it until there is one.
+    async fn open(&self, session: &mut Session, ctx: &mut Context, opened: Opened) -> pingora::Result<bool> {
+        let deadline = ctx.started + self.holds.bounds.timeout;
+        let page_at = opened.html.then(|| ctx.started + PAGE_AFTER);
+        let mut attempts = Attempts::default();
+        if opened.websocket {
+            return self.socket(session, ctx, opened, attempts, deadline).await;
+        }
+        let picked = self
+            .pick(session.as_downstream_mut(), &opened, Kind::Request, &mut attempts, deadline, page_at)
+            .await;
+        match picked {
+            Picked::Pod(backend, entered) => {
+                let left = opened.caller.expires.saturating_sub(unix_now()).max(0);
+                let expires = ctx.started + Duration::from_secs(u64::try_from(left).unwrap_or(0));
+                ctx.hop = Hop::Pod(Box::new(PodHop {
+                    opened,
+                    attempts,
+                    deadline,
+                    expires,
+                    repeats: 0,
+                    next: Some((backend, entered)),
+                    current: None,
+                }));
+                Ok(false)
+            }
+            other => self.not_served(session, ctx, &opened, &other).await,
+        }
+    }
+
+    /// Answers a request for which there is no pod.
+    async fn not_served(
+        &self,
+        session: &mut Session,
+        ctx: &mut Context,
+        opened: &Opened,
+        picked: &Picked,
+    ) -> pingora::Result<bool> {
+        ctx.failure = picked.failure();
+        match picked.reply(opened) {
+            Some(reply) => self.reply(session, ctx, &reply).await,
+            None => {
+                session.set_keepalive(None);
+                Ok(true)
+            }
+        }
+    }
+
+    fn failure_reply(&self, e: &Error, ctx: &Context) -> Reply {
+        match (&ctx.hop, &ctx.failure) {
+            (Hop::Pod(hop), Some(failure)) => failure.reply(&hop.opened),
+            (Hop::Pod(hop), None) => match e.etype() {
+                ErrorType::ConnectTimedout | ErrorType::ConnectRefused | ErrorType::ConnectError => {
+                    Failure::TimedOut.reply(&hop.opened)
+                }
+                _ => Reply::bad_gateway(hop.opened.html),
+            },
+            (Hop::Control { .. }, _) => {
+                Reply::unavailable(ctx.wants_html, "The console is not reachable at the moment. Workspaces go on working.")
+            }
+            (Hop::None, _) => Reply::unavailable(false, "The request could not be handled."),
+        }
+    }
+
+    async fn reply(&self, session: &mut Session, ctx: &mut Context, reply: &Reply) -> pingora::Result<bool> {
+        ctx.status = reply.status.as_u16();
+        self.write(session, reply).await?;
+        Ok(true)
+    }
+
+    async fn write(&self, session: &mut Session, reply: &Reply) -> pingora::Result<()> {
+        // What the client still sends is not read, so the connection cannot be used again.
+        if !session.as_downstream_mut().is_body_empty() {
+            session.set_keepalive(None);
+        }
+        let bodiless = session.req_header().method == Method::HEAD || reply.body.is_empty();
+        session.write_response_header(reply.head()?, bodiless).await?;
+        if !bodiless {
+            session.write_response_body(Some(reply.body.clone()), true).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes a client's request one for a pod.
+    fn shape(
+        &self,
+        request: &mut RequestHeader,
+        opened: &Opened,
+        client: Option<std::net::IpAddr>,
+        strip_prefix: bool,
+        identity: bool,
+    ) -> pingora::Result<()> {
+        let prefix = opened.prefix();
+        if let Some(target) = target(request, prefix.as_deref().filter(|_| strip_prefix)) {
+            request.set_raw_path(&target)?;
+        }
+        let origin = Origin { host: &opened.host, scheme: self.gate.console.scheme(), client };
+        let caller = identity.then_some(&opened.caller.caller);
+        headers::towards_pod(request, &self.gate.auth, origin, caller, prefix.as_deref())
+    }
+
+    fn held(&self, end: HoldEnd) {
+        self.metrics.holds.get_or_create(&HoldLabels { end }).inc();
+    }
+}
+
+/// The target as the pod gets it: without the prefix, and never in absolute form. `None`: as it is.
+fn target(request: &RequestHeader, prefix: Option<&str>) -> Option<Vec<u8>> {
+    let raw = request.raw_path();
+    let origin_form: &[u8] = if raw.starts_with(b"/") || raw == b"*" {
+        raw
+    } else {
+        request.uri.path_and_query().map_or(b"/".as_slice(), |path| path.as_str().as_bytes())
+    };
+    match prefix {
+        Some(prefix) => origin_form.strip_prefix(prefix.as_bytes()).map(<[u8]>::to_vec),
+        None if origin_form.len() == raw.len() => None,
+        None => Some(origin_form.to_vec()),
+    }
+}
+
+fn peer(address: std::net::SocketAddr, idle: Duration) -> HttpPeer {
+    let mut peer = HttpPeer::new(address, false, String::new());
+    peer.options.connection_timeout = Some(CONNECT);
+    peer.options.total_connection_timeout = Some(CONNECT);
+    peer.options.write_timeout = Some(Duration::from_secs(60));
+    peer.options.idle_timeout = Some(idle);
+    // Answers may be silent for as long as they like; a node that is gone is noticed by this.
+    peer.options.tcp_keepalive = Some(TcpKeepalive {
+        idle: Duration::from_secs(15),
+        interval: Duration::from_secs(5),
+        count: 3,
+        user_timeout: Duration::from_secs(30),
+    });
+    // WebSockets are relayed by us; nothing else is upgraded.
+    peer.options.http_upstream_request_policy = HttpUpstreamRequestPolicy::deny_upgrades();
+    peer
+}
+
+fn client_ip(session: &Session) -> Option<std::net::IpAddr> {
+    session.client_addr().and_then(|addr| addr.as_inet()).map(std::net::SocketAddr::ip)
+}
+
+/// The clock that tokens are judged by.
+pub(crate) fn unix_now() -> i64 {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .ok()
+        .and_then(|since| i64::try_from(since.as_secs()).ok())
+        .unwrap_or(0)
+}

@@ -1,0 +1,118 @@
+//! What is kept of one request from hook to hook.
+
+use crate::dial::Attempts;
+use crate::gate::Opened;
+use crate::reply::Reply;
+use crate::sessions::Entered;
+use crate::table::Backend;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// One request.
+#[derive(Debug)]
+pub struct Context {
+    pub(super) started: Instant,
+    pub(super) hop: Hop,
+    /// Why there is no pod.
+    pub(super) failure: Option<Failure>,
+    /// Status that the proxy itself answered with; 0: it did not.
+    pub(super) status: u16,
+    /// Whether the connection was taken out of Pingora.
+    pub(super) tunnelled: bool,
+    /// Whether an error may be shown as a page.
+    pub(super) wants_html: bool,
+}
+
+/// Where the request goes.
+#[derive(Debug)]
+pub(super) enum Hop {
+    /// Nowhere.
+    None,
+    /// To control.
+    Control {
+        /// Host that the client asked for.
+        host: String,
+    },
+    /// To a workspace's pod.
+    Pod(Box<PodHop>),
+}
+
+/// A request on its way to a pod.
+#[derive(Debug)]
+pub(super) struct PodHop {
+    pub(super) opened: Opened,
+    pub(super) attempts: Attempts,
+    /// Until when it may look for a pod.
+    pub(super) deadline: Instant,
+    /// When the caller's token ends.
+    pub(super) expires: Instant,
+    /// Repetitions after a connection broke.
+    pub(super) repeats: u32,
+    /// Chosen, and not dialled yet.
+    pub(super) next: Option<(Arc<Backend>, Entered)>,
+    /// Dialled.
+    pub(super) current: Option<(Arc<Backend>, Entered)>,
+}
+
+/// Why there is no pod for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// It took too long for a page to stay blank.
+    Page,
+    /// Nothing came in time.
+    TimedOut,
+    /// Too many wait already.
+    Full,
+    /// Nobody waits for the answer.
+    ClientGone,
+}
+
+impl Failure {
+    /// What the client is told.
+    pub(super) fn reply(self, opened: &Opened) -> Reply {
+        match self {
+            Self::Page => {
+                let message = opened.workspace.route().status.message();
+                Reply::waiting(&opened.workspace.id, &opened.status_path(), &message)
+            }
+            Self::TimedOut | Self::ClientGone => {
+                Reply::unavailable(opened.html, "The workspace has no running pod that answers.")
+            }
+            Self::Full => Reply::unavailable(opened.html, "Too many requests wait for this workspace already."),
+        }
+    }
+}
+
+impl Context {
+    pub(super) fn new(started: Instant) -> Self {
+        Self { started, hop: Hop::None, failure: None, status: 0, tunnelled: false, wants_html: false }
+    }
+
+    /// Notes that data flowed.
+    pub(super) fn data(&self) {
+        if let Hop::Pod(hop) = &self.hop
+            && let Some((_, entered)) = &hop.current
+        {
+            entered.data();
+        }
+    }
+
+    /// Workspace and pod, for the log.
+    pub(super) fn names(&self) -> (Option<&str>, Option<&str>) {
+        match &self.hop {
+            Hop::Pod(hop) => {
+                let pod = hop.current.as_ref().map(|(backend, _)| backend.name.as_str());
+                (Some(&hop.opened.workspace.id), pod)
+            }
+            Hop::Control { .. } | Hop::None => (None, None),
+        }
+    }
+
+    /// Attempts that failed.
+    pub(super) fn attempts(&self) -> u32 {
+        match &self.hop {
+            Hop::Pod(hop) => hop.attempts.made() + hop.repeats,
+            Hop::Control { .. } | Hop::None => 0,
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Choosing a pod, and waiting for one.
+
+use super::Edge;
+use super::context::Failure;
+use crate::dial::{ANEW, Attempts, Next};
+use crate::gate::Opened;
+use crate::hold::{Woken, wait};
+use crate::metrics::HoldEnd;
+use crate::reply::Reply;
+use crate::sessions::{Entered, Kind};
+use crate::table::Backend;
+use pingora::protocols::http::ServerSession;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// What came of looking for a pod.
+#[derive(Debug)]
+pub(super) enum Picked {
+    /// This one; the request is entered as open on it.
+    Pod(Arc<Backend>, Entered),
+    /// None.
+    None(Failure),
+}
+
+impl Picked {
+    pub(super) fn failure(&self) -> Option<Failure> {
+        match self {
+            Self::Pod(..) => None,
+            Self::None(failure) => Some(*failure),
+        }
+    }
+
+    /// What the client is told; `None` if there is no one to tell.
+    pub(super) fn reply(&self, opened: &Opened) -> Option<Reply> {
+        self.failure().filter(|failure| *failure != Failure::ClientGone).map(|failure| failure.reply(opened))
+    }
+}
+
+impl Edge {
+    /// Chooses the pod that a request tries next, and waits for one if there is none, until
+    /// `deadline`, or until `page_at` where a page may be shown instead.
+    pub(super) async fn pick(
+        &self,
+        client: &mut ServerSession,
+        opened: &Opened,
+        kind: Kind,
+        attempts: &mut Attempts,
+        deadline: Instant,
+        page_at: Option<Instant>,
+    ) -> Picked {
+        let workspace = &opened.workspace;
+        let mut place = None;
+        let none = |held: bool, failure: Failure| {
+            if held {
+                self.held(match failure {
+                    Failure::Page => HoldEnd::Page,
+                    Failure::TimedOut => HoldEnd::TimedOut,
+                    Failure::Full => HoldEnd::Full,
+                    Failure::ClientGone => HoldEnd::ClientGone,
+                });
+            }
+            Picked::None(failure)
+        };
+        loop {
+            let route = workspace.route();
+            match attempts.next(&route) {
+                Next::GiveUp => return none(true, Failure::TimedOut),
+                Next::Dial(backend, back_off) => {
+                    if back_off > Duration::ZERO {
+                        match wait(client, workspace, &route, Instant::now() + back_off).await {
+                            Woken::TimedOut => {}
+                            Woken::Changed => {
+                                attempts.anew();
+                                continue;
+                            }
+                            Woken::ClientGone => return none(place.is_some(), Failure::ClientGone),
+                        }
+                    }
+                    let entered = self.sessions.enter(&workspace.id, &backend.uid, kind);
+                    // Entered first, looked at once more then: see the module `sessions`.
+                    fence(Ordering::SeqCst);
+                    if !workspace.is_current(&route) {
+                        continue;
+                    }
+                    if place.is_some() {
+                        self.held(HoldEnd::Served);
+                    }
+                    return Picked::Pod(backend, entered);
+                }
+                Next::Hold => {
+                    if place.is_none() {
+                        place = self.holds.take(workspace);
+                    }
+                    if place.is_none() {
+                        return none(true, Failure::Full);
+                    }
+                    let mut until = page_at.map_or(deadline, |page| page.min(deadline));
+                    if !route.backends.is_empty() {
+                        until = until.min(Instant::now() + ANEW);
+                    }
+                    match wait(client, workspace, &route, until).await {
+                        Woken::Changed => attempts.anew(),
+                        Woken::ClientGone => return none(true, Failure::ClientGone),
+                        Woken::TimedOut => {
+                            let now = Instant::now();
+                            if now >= deadline {
+                                return none(true, Failure::TimedOut);
+                            }
+                            if page_at.is_some_and(|page| now >= page) {
+                                return none(true, Failure::Page);
+                            }
+                            attempts.anew();
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

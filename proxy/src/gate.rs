@@ -1,0 +1,226 @@
+//! From a request's head to what is done with it: the whole of routing, authentication and access,
+//! without waiting and without side effects.
+
+use crate::reply::Reply;
+use crate::route::{Mode, Place, Router, Target};
+use crate::table::{Route, Table, Workspace};
+use crate::tunnel::handshake::wants_websocket;
+use http::header::{ACCEPT, HOST, LOCATION, SET_COOKIE, WWW_AUTHENTICATE};
+use http::{Method, StatusCode};
+use nogoo9_identity::code::{is_nonce, new_nonce, nonce_hash};
+use nogoo9_identity::{Authenticator, TokenError, Verified, challenge, cookie};
+use nogoo9_model::UnixSeconds;
+use nogoo9_model::access::{Action, Target as Object, Visibility, may};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use pingora::http::RequestHeader;
+use std::sync::Arc;
+use url::Url;
+
+/// Characters that stay as they are in a query value; `/` among them, for people's sake.
+const QUERY_VALUE: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+/// How long a nonce cookie lives, in seconds: as long as a person may take to sign in.
+const NONCE_LIFE: i64 = 600;
+
+/// Decides about requests.
+#[derive(Debug)]
+pub struct Gate {
+    /// Our hosts and paths.
+    pub router: Router,
+    /// What is routed to.
+    pub table: Table,
+    /// Who is calling.
+    pub auth: Arc<Authenticator>,
+    /// URL of the console.
+    pub console: Url,
+    challenge_at: String,
+}
+
+/// What is done with a request.
+#[derive(Debug)]
+pub enum Decision {
+    /// Answered here.
+    Reply(Reply),
+    /// Passed to control, as for this host.
+    Control {
+        /// Host that the client asked for.
+        host: String,
+    },
+    /// Passed to a workspace's pod.
+    Open(Opened),
+    /// The bearer token's key is not known: fetch newer keys and ask again.
+    FetchKeys,
+}
+
+/// A workspace that the caller may open.
+#[derive(Debug)]
+pub struct Opened {
+    /// The workspace.
+    pub workspace: Arc<Workspace>,
+    /// Who is calling.
+    pub caller: Arc<Verified>,
+    /// How the workspace was reached.
+    pub mode: Mode,
+    /// Host that the client asked for, as sessions are bound to it.
+    pub host: String,
+    /// Whether a person's browser navigates: such requests may be answered with a page.
+    pub html: bool,
+    /// Whether a WebSocket is asked for.
+    pub websocket: bool,
+}
+
+impl Opened {
+    /// What path mode puts before the workspace's own paths.
+    #[must_use]
+    pub fn prefix(&self) -> Option<String> {
+        (self.mode == Mode::Path).then(|| format!("/route/{}", self.workspace.id))
+    }
+
+    /// Where the waiting page asks how things stand.
+    #[must_use]
+    pub fn status_path(&self) -> String {
+        format!("{}/.nogoo9/status", self.prefix().unwrap_or_default())
+    }
+}
+
+impl Gate {
+    /// Puts the parts together; `audience` names the resource that challenges point to.
+    #[must_use]
+    pub fn new(router: Router, table: Table, auth: Arc<Authenticator>, console: Url) -> Self {
+        let resource = console.join("/mcp").unwrap_or_else(|_| console.clone());
+        let challenge_at = challenge::metadata_url(&resource);
+        Self { router, table, auth, console, challenge_at }
+    }
+
+    /// What is done with `request` at `now`. With `keys_fetched`, an unknown key is final.
+    #[must_use]
+    pub fn decide(&self, request: &RequestHeader, now: UnixSeconds, keys_fetched: bool) -> Decision {
+        let host = host_of(request);
+        match self.router.target(host, request.uri.path()) {
+            Target::Misdirected => Decision::Reply(Reply::text(
+                StatusCode::MISDIRECTED_REQUEST,
+                "This host is not served here.",
+            )),
+            Target::Control => Decision::Control { host: host.to_ascii_lowercase() },
+            Target::Slash(id) => Decision::Reply(slash(id, request.uri.query())),
+            Target::Workspace(place) => self.workspace(request, &place, now, keys_fetched),
+        }
+    }
+
+    fn workspace(&self, request: &RequestHeader, place: &Place<'_>, now: UnixSeconds, keys_fetched: bool) -> Decision {
+        let host = match place.mode {
+            Mode::Host => self.router.workspace_host(&place.id),
+            Mode::Path => self.router.console_host(),
+        };
+        let html = is_navigation(request);
+        match place.ours {
+            Some("login") if place.mode == Mode::Host => return Decision::Control { host },
+            None | Some("status") => {}
+            Some(_) => return Decision::Reply(self.not_found(html)),
+        }
+        let caller = match self.auth.authenticate(&request.method, &request.headers, &host, now) {
+            Ok(Some(authenticated)) => authenticated.verified,
+            Ok(None) if html => return Decision::Reply(self.sign_in(request, place, &host)),
+            Ok(None) => return Decision::Reply(self.unauthorized(None)),
+            Err(TokenError::UnknownKey | TokenError::KeysUnavailable) if !keys_fetched => return Decision::FetchKeys,
+            Err(error) => return Decision::Reply(self.unauthorized(Some(error))),
+        };
+        // Not there and not yours take the same way out, so that they cannot be told apart.
+        let open = self.table.get(&place.id).filter(|workspace| {
+            let route = workspace.route();
+            may_open(&caller, &route, place.mode)
+        });
+        let Some(workspace) = open else { return Decision::Reply(self.not_found(html)) };
+        if place.ours.is_some() {
+            return Decision::Reply(status(&workspace.route()));
+        }
+        let websocket = wants_websocket(request);
+        Decision::Open(Opened { workspace, caller, mode: place.mode, host, html: html && !websocket, websocket })
+    }
+
+    /// The one answer for what is not there and what is not theirs.
+    #[must_use]
+    pub fn not_found(&self, html: bool) -> Reply {
+        Reply::not_found(html, self.console.as_str())
+    }
+
+    fn unauthorized(&self, refused: Option<TokenError>) -> Reply {
+        let message = refused.map_or_else(
+            || format!("Sign in at {} first, or send a bearer token.", self.console),
+            |error| format!("The bearer token was refused: {error}."),
+        );
+        let body = serde_json::json!({"code": "unauthenticated", "message": message});
+        Reply::json(StatusCode::UNAUTHORIZED, &body)
+            .with(WWW_AUTHENTICATE.as_str(), challenge::challenge(&self.challenge_at, refused, None))
+    }
+
+    /// Sends a browser to sign in, and back. The same for ids that exist and that do not.
+    fn sign_in(&self, request: &RequestHeader, place: &Place<'_>, host: &str) -> Reply {
+        let query = |text: &str| utf8_percent_encode(text, QUERY_VALUE).to_string();
+        let back = request.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+        let origin = self.console.as_str().trim_end_matches('/');
+        if place.mode == Mode::Path {
+            let to = format!("{origin}/auth/login?return={}", query(back));
+            return Reply::redirect(StatusCode::FOUND, to);
+        }
+        let names = self.auth.names();
+        let kept = cookie::values(&request.headers, names.nonce()).find(|value| is_nonce(value));
+        let nonce = match kept.map(ToOwned::to_owned).map_or_else(new_nonce, Ok) {
+            Ok(nonce) => nonce,
+            Err(error) => {
+                tracing::error!(%error, "no nonce can be made");
+                return Reply::unavailable(true, "Signing in is not possible at the moment.");
+            }
+        };
+        let to = format!(
+            "{origin}/auth/open?host={}&return={}&n={}",
+            query(host),
+            query(back),
+            nonce_hash(&nonce)
+        );
+        Reply::redirect(StatusCode::FOUND, to)
+            .with(SET_COOKIE.as_str(), names.set(names.nonce(), &nonce, NONCE_LIFE))
+    }
+}
+
+fn may_open(caller: &Verified, route: &Route, mode: Mode) -> bool {
+    // Path mode shares one origin among workspaces, so there only owners open pages.
+    let visibility = match mode {
+        Mode::Host => &route.visibility,
+        Mode::Path => &Visibility::Private,
+    };
+    let object = Object::Workspace { owner: &route.owner, visibility };
+    !route.owner.is_empty() && may(&caller.caller, Action::Open, object).is_ok()
+}
+
+fn status(route: &Route) -> Reply {
+    let body = serde_json::json!({"status": route.status.word(), "message": route.status.message()});
+    Reply::json(StatusCode::OK, &body)
+}
+
+fn slash(id: &str, query: Option<&str>) -> Reply {
+    let query = query.map_or_else(String::new, |query| format!("?{query}"));
+    let mut reply = Reply::redirect(StatusCode::PERMANENT_REDIRECT, format!("/route/{id}/{query}"));
+    reply.headers.retain(|(name, value)| *name != LOCATION.as_str() || value.is_ascii());
+    reply
+}
+
+/// The host as the client asked for it: `:authority` of HTTP/2, else the `Host` header.
+fn host_of(request: &RequestHeader) -> &str {
+    if let Some(authority) = request.uri.authority() {
+        return authority.as_str();
+    }
+    request.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default()
+}
+
+/// Whether a browser loads a document: says so itself, or, being an old one, wants HTML.
+fn is_navigation(request: &RequestHeader) -> bool {
+    if request.method != Method::GET && request.method != Method::HEAD {
+        return false;
+    }
+    let header = |name: &str| request.headers.get(name).and_then(|value| value.to_str().ok());
+    match header("sec-fetch-mode") {
+        Some(mode) => mode.eq_ignore_ascii_case("navigate"),
+        None => header(ACCEPT.as_str()).is_some_and(|accept| accept.contains("text/html")),
+    }
+}

@@ -1,0 +1,143 @@
+//! Answers of pods: cookies that must not reach beyond the workspace, and addresses that path mode
+//! maps back.
+
+use http::header::{LOCATION, SET_COOKIE};
+use http::{HeaderName, HeaderValue};
+use nogoo9_identity::cookie;
+use pingora::http::ResponseHeader;
+use url::Url;
+
+/// How path mode maps a pod's addresses back.
+#[derive(Debug, Clone, Copy)]
+pub struct Mapping<'a> {
+    /// `/route/{id}`, without a final slash.
+    pub prefix: &'a str,
+    /// Whether the pod sees paths without the prefix; if it sees them with it, only what reaches
+    /// beyond the workspace is corrected.
+    pub stripped: bool,
+    /// Host that the client asked for.
+    pub host: &'a str,
+    /// Address of the pod, by which it may call itself.
+    pub pod: &'a str,
+}
+
+/// Headers by which a page of one workspace would reach its siblings on a shared origin.
+const ORIGIN_WIDE: [HeaderName; 3] = [
+    HeaderName::from_static("service-worker-allowed"),
+    HeaderName::from_static("clear-site-data"),
+    HeaderName::from_static("alt-svc"),
+];
+
+/// Makes an answer of a pod fit for the client; `mapping` in path mode only.
+pub fn from_pod(response: &mut ResponseHeader, mapping: Option<Mapping<'_>>) -> pingora::Result<()> {
+    set_cookies(response, mapping)?;
+    let Some(mapping) = mapping else { return Ok(()) };
+    for name in &ORIGIN_WIDE {
+        response.remove_header(name);
+    }
+    if mapping.stripped
+        && let Some(location) = response.headers.get(LOCATION)
+        && let Some(mapped) = location.to_str().ok().and_then(|text| map_location(text, mapping))
+    {
+        response.insert_header(LOCATION, mapped)?;
+    }
+    Ok(())
+}
+
+fn set_cookies(response: &mut ResponseHeader, mapping: Option<Mapping<'_>>) -> pingora::Result<()> {
+    if !response.headers.contains_key(SET_COOKIE) {
+        return Ok(());
+    }
+    let cookies: Vec<HeaderValue> =
+        response.headers.get_all(SET_COOKIE).iter().filter_map(|value| set_cookie(value, mapping)).collect();
+    response.remove_header(&SET_COOKIE);
+    for value in cookies {
+        response.append_header(SET_COOKIE, value)?;
+    }
+    Ok(())
+}
+
+/// One `Set-Cookie` value: `None` if it takes a name of ours, else without `Domain`, and in path mode
+/// with a path under the prefix.
+fn set_cookie(value: &HeaderValue, mapping: Option<Mapping<'_>>) -> Option<HeaderValue> {
+    let bytes = value.as_bytes();
+    let mut parts = bytes.split(|byte| *byte == b';');
+    let pair = parts.next()?;
+    let name = pair.split(|byte| *byte == b'=').next()?.trim_ascii();
+    // A cookie without a name is sent as its bare value, which may begin with `nogoo9=`.
+    let name = if name.is_empty() { nameless(pair) } else { name };
+    if std::str::from_utf8(name).is_ok_and(cookie::is_ours) {
+        return None;
+    }
+    let mut out = pair.to_vec();
+    let mut has_path = false;
+    for part in parts {
+        let (key, text) = match part.iter().position(|byte| *byte == b'=') {
+            Some(at) => part.split_at(at),
+            None => (part, [].as_slice()),
+        };
+        let key = key.trim_ascii();
+        if key.eq_ignore_ascii_case(b"domain") {
+            continue;
+        }
+        if key.eq_ignore_ascii_case(b"path")
+            && let Some(mapping) = mapping
+        {
+            has_path = true;
+            let path = text.strip_prefix(b"=").unwrap_or(text).trim_ascii();
+            out.extend_from_slice(b"; Path=");
+            out.extend_from_slice(&map_cookie_path(path, mapping));
+            continue;
+        }
+        out.push(b';');
+        out.extend_from_slice(part);
+    }
+    if let Some(mapping) = mapping
+        && !has_path
+    {
+        out.extend_from_slice(b"; Path=");
+        out.extend_from_slice(mapping.prefix.as_bytes());
+        out.push(b'/');
+    }
+    HeaderValue::from_bytes(&out).ok()
+}
+
+/// The name that a browser would read out of `=name=value` when it sends the cookie back.
+fn nameless(pair: &[u8]) -> &[u8] {
+    let pair = pair.trim_ascii();
+    let rest = pair.strip_prefix(b"=").unwrap_or(pair).trim_ascii();
+    rest.split(|byte| *byte == b'=').next().unwrap_or(rest)
+}
+
+fn map_cookie_path(path: &[u8], mapping: Mapping<'_>) -> Vec<u8> {
+    let prefix = mapping.prefix.as_bytes();
+    let inside = path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"));
+    if inside && !mapping.stripped {
+        return path.to_vec();
+    }
+    let mut mapped = prefix.to_vec();
+    match path.first() {
+        Some(b'/') if mapping.stripped => mapped.extend_from_slice(path),
+        // Not absolute, or outside of what the pod may set: the whole workspace.
+        _ => mapped.push(b'/'),
+    }
+    mapped
+}
+
+/// A `Location` as the client must see it; `None` if it stays.
+fn map_location(location: &str, mapping: Mapping<'_>) -> Option<String> {
+    if location.starts_with('/') && !location.starts_with("//") {
+        return Some(format!("{}{location}", mapping.prefix));
+    }
+    // An absolute address of the pod itself, by the host it was asked as or by its own address.
+    let url = Url::parse(location).ok()?;
+    let authority = match (url.host_str()?, url.port()) {
+        (host, Some(port)) => format!("{host}:{port}"),
+        (host, None) => host.to_owned(),
+    };
+    if !authority.eq_ignore_ascii_case(mapping.host) && authority != mapping.pod {
+        return None;
+    }
+    let rest = &url[url::Position::BeforePath..];
+    Some(format!("{}{rest}", mapping.prefix))
+}

@@ -1,0 +1,23 @@
+//! The edge: takes browser HTTP and WebSocket traffic and sends each request to the newest ready pod
+//! of its workspace.
+//!
+//! One request's way: [`gate`] decides, purely, what it is (a workspace's, control's, or answered
+//! here) and whether its caller may; [`edge`] carries that out with Pingora; [`dial`] and [`hold`]
+//! choose and wait for a pod of the [`table`], which follows the cluster; [`tunnel`] relays
+//! WebSockets; [`sessions`] knows what is open where.
+
+pub mod admin;
+pub mod args;
+pub mod control;
+pub mod dial;
+pub mod edge;
+pub mod gate;
+pub mod headers;
+pub mod hold;
+pub mod metrics;
+pub mod reply;
+pub mod route;
+pub mod server;
+pub mod sessions;
+pub mod table;
+pub mod tunnel;

@@ -1,0 +1,176 @@
+//! What is counted. Labels come from closed sets: no ids, no names, no texts of errors.
+
+use crate::sessions::{Kind, Sessions};
+use crate::table::Table;
+use nogoo9_watch::Status;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeLabelValue, EncodeMetric};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+/// Who answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+pub enum By {
+    /// A workspace's pod.
+    Pod,
+    /// Control.
+    Control,
+    /// The proxy itself.
+    Proxy,
+}
+
+/// Class of an answer's status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+pub enum Class {
+    /// 1xx and 2xx.
+    Success,
+    /// 3xx.
+    Redirect,
+    /// 4xx.
+    ClientError,
+    /// 5xx.
+    ServerError,
+    /// The client went before the answer.
+    ClientGone,
+}
+
+impl Class {
+    /// The class of a status code; 0 is no answer at all.
+    #[must_use]
+    pub fn of(status: u16) -> Self {
+        match status {
+            0 => Self::ClientGone,
+            1..300 => Self::Success,
+            300..400 => Self::Redirect,
+            400..500 => Self::ClientError,
+            _ => Self::ServerError,
+        }
+    }
+}
+
+/// Labels of a request.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct RequestLabels {
+    /// Who answered.
+    pub by: By,
+    /// With what.
+    pub class: Class,
+}
+
+/// How a hold ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+pub enum HoldEnd {
+    /// A pod came.
+    Served,
+    /// The waiting page was shown.
+    Page,
+    /// The time was up.
+    TimedOut,
+    /// Too many were held.
+    Full,
+    /// The client went.
+    ClientGone,
+}
+
+/// Labels of a hold.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct HoldLabels {
+    /// How it ended.
+    pub end: HoldEnd,
+}
+
+/// All counters.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    /// Requests by who answered and with what class.
+    pub requests: Family<RequestLabels, Counter>,
+    /// Seconds from a request's head to the end of its answer, WebSockets apart.
+    pub duration: Histogram,
+    /// Holds by how they ended.
+    pub holds: Family<HoldLabels, Counter>,
+    /// Attempts that failed before anything was sent, and were repeated.
+    pub retries: Counter,
+    /// WebSockets opened.
+    pub sockets: Counter,
+    /// WebSockets ended by the proxy.
+    pub sockets_ended: Counter,
+    /// Times that a workspace's active pod changed.
+    pub switches: Counter,
+    /// Pods that claimed another workspace's id.
+    pub conflicts: Counter,
+    /// Pods whose generation could not be read.
+    pub bad_generations: Counter,
+}
+
+impl Metrics {
+    /// Registers everything.
+    #[must_use]
+    pub fn new(registry: &mut Registry) -> Self {
+        let registry = registry.sub_registry_with_prefix("nogoo9_proxy");
+        let this = Self {
+            requests: Family::default(),
+            duration: Histogram::new(exponential_buckets(0.001, 4.0, 9)),
+            holds: Family::default(),
+            retries: Counter::default(),
+            sockets: Counter::default(),
+            sockets_ended: Counter::default(),
+            switches: Counter::default(),
+            conflicts: Counter::default(),
+            bad_generations: Counter::default(),
+        };
+        registry.register("requests", "Requests by who answered, and how", this.requests.clone());
+        registry.register("request_duration_seconds", "Time from a request's head to the end of its answer", this.duration.clone());
+        registry.register("holds", "Requests that waited for a pod, by how that ended", this.holds.clone());
+        registry.register("retries", "Attempts repeated because a pod could not be reached", this.retries.clone());
+        registry.register("sockets_opened", "WebSockets opened", this.sockets.clone());
+        registry.register("sockets_ended", "WebSockets that the proxy ended with a reason", this.sockets_ended.clone());
+        registry.register("switches", "Times that a workspace's active pod changed", this.switches.clone());
+        registry.register("conflicting_pods", "Pod events of pods that claim another workspace's id", this.conflicts.clone());
+        registry.register("unreadable_generations", "Pod events with an unreadable generation label", this.bad_generations.clone());
+        this
+    }
+}
+
+/// What is read at the moment of a scrape.
+#[derive(Debug)]
+pub struct Gauges {
+    /// Routes.
+    pub table: Table,
+    /// Open sessions.
+    pub sessions: Sessions,
+    /// The pod watch.
+    pub watch: Status,
+}
+
+impl Collector for Gauges {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let gauge = |n: usize| ConstGauge::new(i64::try_from(n).unwrap_or(i64::MAX));
+        let counts = self.watch.counts();
+        let gauges: [(&str, &str, ConstGauge<i64>); 4] = [
+            ("nogoo9_proxy_routes", "Workspaces in the routing table", gauge(self.table.len())),
+            ("nogoo9_proxy_open_sockets", "Open WebSockets", gauge(self.sessions.count(Kind::Socket))),
+            ("nogoo9_proxy_open_requests", "Requests in flight to pods", gauge(self.sessions.count(Kind::Request))),
+            ("nogoo9_proxy_watch_failing", "1 while the API server does not answer", gauge(usize::from(self.watch.is_failing()))),
+        ];
+        for (name, help, metric) in gauges {
+            metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)?;
+        }
+        let age = ConstGauge::new(self.watch.last_event_age().as_secs_f64());
+        let name = "nogoo9_proxy_watch_age_seconds";
+        let help = "Time since the API server last delivered anything";
+        age.encode(encoder.encode_descriptor(name, help, None, age.metric_type())?)?;
+        let counters = [
+            ("nogoo9_proxy_watch_events", "Pod events", counts.events),
+            ("nogoo9_proxy_watch_failures", "Lists and watches that failed", counts.failures),
+            ("nogoo9_proxy_watch_lists", "Full lists of pods", counts.lists),
+        ];
+        for (name, help, count) in counters {
+            let metric = ConstCounter::new(count);
+            metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,193 @@
+//! Answers that the proxy gives itself: pages, redirects and errors.
+
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, RETRY_AFTER};
+use pingora::http::ResponseHeader;
+use sha2::{Digest as _, Sha256};
+use std::sync::LazyLock;
+
+/// An answer: status, headers and body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// Status code.
+    pub status: StatusCode,
+    /// Headers besides those of every reply.
+    pub headers: Vec<(&'static str, String)>,
+    /// Body; its type is in the headers.
+    pub body: Bytes,
+}
+
+/// Polls the status document beside the page and reloads once there is a pod.
+const SCRIPT: &str = "(function(){var u=document.body.dataset.status;function p(){fetch(u,{cache:'no-store',credentials:'same-origin'}).then(function(r){return r.ok?r.json():null}).then(function(s){if(!s||s.status==='serving'){location.reload()}else{var e=document.getElementById('s');if(e&&s.message){e.textContent=s.message}setTimeout(p,700)}}).catch(function(){setTimeout(p,1500)})}setTimeout(p,700)})();";
+
+const STYLE: &str = ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;margin:0;min-height:100vh;display:grid;place-items:center;background:light-dark(#f6f7f9,#14161a);color:light-dark(#1c2024,#e8eaed)}main{max-width:34rem;padding:2rem}h1{font-size:1.35rem;margin:0 0 .5rem}p{margin:.5rem 0;color:light-dark(#50575f,#a6adb5)}a{color:light-dark(#0b5cad,#7ab7ff)}.b{width:100%;height:3px;overflow:hidden;background:light-dark(#dfe3e8,#2a2f36);border-radius:2px;margin-top:1.25rem}.b i{display:block;width:30%;height:100%;background:light-dark(#0b5cad,#7ab7ff);animation:m 1.4s ease-in-out infinite}@keyframes m{from{transform:translateX(-100%)}to{transform:translateX(340%)}}@media(prefers-reduced-motion:reduce){.b i{animation:none;width:100%}}";
+
+/// What pages may do: nothing but show themselves, and the one script.
+static POLICY: LazyLock<String> = LazyLock::new(|| {
+    let hash = |text: &str| data_encoding::BASE64.encode(&Sha256::digest(text.as_bytes()));
+    format!(
+        "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; connect-src 'self'; \
+         base-uri 'none'; form-action 'none'; frame-ancestors 'self'",
+        hash(STYLE),
+        hash(SCRIPT),
+    )
+});
+
+impl Reply {
+    /// Plain text.
+    #[must_use]
+    pub fn text(status: StatusCode, text: &str) -> Self {
+        let headers = vec![(CONTENT_TYPE.as_str(), "text/plain; charset=utf-8".to_owned())];
+        Self { status, headers, body: Bytes::from(format!("{text}\n")) }
+    }
+
+    /// JSON.
+    #[must_use]
+    pub fn json(status: StatusCode, value: &serde_json::Value) -> Self {
+        let headers = vec![(CONTENT_TYPE.as_str(), "application/json".to_owned())];
+        Self { status, headers, body: Bytes::from(value.to_string()) }
+    }
+
+    /// A redirect.
+    #[must_use]
+    pub fn redirect(status: StatusCode, to: String) -> Self {
+        Self { status, headers: vec![(LOCATION.as_str(), to)], body: Bytes::new() }
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    fn page(status: StatusCode, title: &str, body_attributes: &str, inner: &str) -> Self {
+        let html = format!(
+            "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+             <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+             <title>{title}</title><style>{STYLE}</style></head>\
+             <body{body_attributes}><main>{inner}</main></body></html>"
+        );
+        let headers = vec![
+            (CONTENT_TYPE.as_str(), "text/html; charset=utf-8".to_owned()),
+            (CONTENT_SECURITY_POLICY.as_str(), POLICY.clone()),
+        ];
+        Self { status, headers, body: Bytes::from(html) }
+    }
+
+    /// "Not there", and, since the two must not be told apart, "not yours".
+    #[must_use]
+    pub fn not_found(html: bool, console: &str) -> Self {
+        if !html {
+            return Self::json(
+                StatusCode::NOT_FOUND,
+                &serde_json::json!({"code": "not_found", "message": "There is no such workspace, or it is not yours."}),
+            );
+        }
+        let inner = format!(
+            "<h1>Nothing here for you</h1><p>There is no such workspace, or it is not yours.</p>\
+             <p>If it is yours it may be stopped: <a href=\"{}\">start it in the console</a>.</p>",
+            escape(console)
+        );
+        Self::page(StatusCode::NOT_FOUND, "Not found", "", &inner)
+    }
+
+    /// A workspace that is not ready yet; the page follows it and reloads.
+    #[must_use]
+    pub fn waiting(id: &str, status_path: &str, message: &str) -> Self {
+        let attributes = format!(" data-status=\"{}\"", escape(status_path));
+        let inner = format!(
+            "<h1>{} is on its way</h1><p id=\"s\" role=\"status\">{}</p>\
+             <div class=\"b\"><i></i></div><noscript><p>Reload this page in a moment.</p></noscript>\
+             <script>{SCRIPT}</script>",
+            escape(id),
+            escape(message)
+        );
+        Self::page(StatusCode::SERVICE_UNAVAILABLE, "Starting", &attributes, &inner)
+            .with(RETRY_AFTER.as_str(), "2")
+    }
+
+    /// Held for as long as may be, or too many held already.
+    #[must_use]
+    pub fn unavailable(html: bool, message: &str) -> Self {
+        let reply = if html {
+            let inner = format!("<h1>Not ready</h1><p>{}</p><p>Try again in a moment.</p>", escape(message));
+            Self::page(StatusCode::SERVICE_UNAVAILABLE, "Not ready", "", &inner)
+        } else {
+            let body = serde_json::json!({"code": "unavailable", "message": message});
+            Self::json(StatusCode::SERVICE_UNAVAILABLE, &body)
+        };
+        reply.with(RETRY_AFTER.as_str(), "5")
+    }
+
+    /// The workspace's answer broke off, or made no sense.
+    #[must_use]
+    pub fn bad_gateway(html: bool) -> Self {
+        let message = "The workspace did not give a proper answer.";
+        if html {
+            let inner = format!("<h1>No proper answer</h1><p>{message}</p>");
+            Self::page(StatusCode::BAD_GATEWAY, "Bad gateway", "", &inner)
+        } else {
+            let body = serde_json::json!({"code": "bad_gateway", "message": message});
+            Self::json(StatusCode::BAD_GATEWAY, &body)
+        }
+    }
+
+    /// The head as Pingora sends it. Nothing that the proxy says may be stored.
+    ///
+    /// # Errors
+    /// A header value that cannot be one.
+    pub fn head(&self) -> pingora::Result<Box<ResponseHeader>> {
+        let mut head = ResponseHeader::build(self.status, Some(self.headers.len() + 4))?;
+        head.insert_header(CACHE_CONTROL, "no-store")?;
+        head.insert_header("X-Content-Type-Options", "nosniff")?;
+        head.insert_header("Referrer-Policy", "no-referrer")?;
+        head.insert_header(CONTENT_LENGTH, self.body.len().to_string())?;
+        for (name, value) in &self.headers {
+            head.append_header(*name, value.as_str())?;
+        }
+        Ok(Box::new(head))
+    }
+}
+
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_is_escaped() {
+        let page = Reply::waiting("dev", "/route/<x>\"/.nogoo9/status", "<script>");
+        let text = String::from_utf8(page.body.to_vec()).unwrap();
+        assert!(text.contains("data-status=\"/route/&lt;x&gt;&quot;/.nogoo9/status\""));
+        assert!(text.contains("role=\"status\">&lt;script&gt;</p>"));
+    }
+
+    #[test]
+    fn every_reply_forbids_storing() {
+        for reply in [
+            Reply::text(StatusCode::OK, "x"),
+            Reply::redirect(StatusCode::FOUND, "/".to_owned()),
+            Reply::not_found(true, "http://localhost:9009/"),
+        ] {
+            let head = reply.head().unwrap();
+            assert_eq!(head.headers.get("cache-control").unwrap(), "no-store");
+            assert_eq!(head.headers.get("content-length").unwrap().to_str().unwrap(), reply.body.len().to_string());
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Host and path to a place: which workspace, or control. Pure.
+//!
+//! The id comes from the host, or from the one segment after `/route/`, byte for byte: nothing is
+//! decoded or normalised first. So no spelling of a path (`%2e%2e`, `//`, `..`, `%2f`) can move a
+//! request from one workspace to another, or from a workspace to control; it only changes which path
+//! the same pod sees.
+
+use nogoo9_model::id::fits_host;
+use nogoo9_runtime::args::Public;
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+/// First segment of path mode.
+const PREFIX: &str = "/route/";
+/// The one segment of a workspace that is ours.
+const OURS: &str = "/.nogoo9/";
+
+/// Where a request goes.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// To a workspace, if there is one of that id.
+    Workspace(Place<'a>),
+    /// To control: console, API, MCP, login.
+    Control,
+    /// `/route/{id}` without its final slash: relative links would miss the id.
+    Slash(&'a str),
+    /// For a host that is not ours (421).
+    Misdirected,
+}
+
+/// A place inside a workspace.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// The workspace's id.
+    pub id: Cow<'a, str>,
+    /// How it was reached.
+    pub mode: Mode,
+    /// The path inside the workspace, from its slash on, without the query.
+    pub path: &'a str,
+    /// What follows `/.nogoo9/`, if the request is for us.
+    pub ours: Option<&'a str>,
+}
+
+/// How a workspace was reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// On a host of its own.
+    Host,
+    /// Under `/route/{id}` of the console's host.
+    Path,
+}
+
+/// Knows our hosts.
+#[derive(Debug, Clone)]
+pub struct Router {
+    console: Name,
+    domain: Name,
+    /// `.` and the domain.
+    suffix: String,
+    path_mode: bool,
+}
+
+/// A host name with the port that it is reached at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Name {
+    host: String,
+    port: Option<u16>,
+    /// The scheme's own, which browsers leave out.
+    default_port: u16,
+}
+
+impl Name {
+    /// Whether a request's port is right: the public one, or none where a load balancer or an old
+    /// client has left it out.
+    fn takes(&self, port: Option<u16>) -> bool {
+        match port {
+            None => true,
+            Some(port) => port == self.port.unwrap_or(self.default_port),
+        }
+    }
+}
+
+impl Router {
+    /// From the public settings.
+    #[must_use]
+    pub fn new(public: &Public) -> Self {
+        let default_port = if public.url.scheme() == "https" { 443 } else { 80 };
+        let host = public.url.host_str().unwrap_or_default().to_ascii_lowercase();
+        let domain = &public.workspace_domain;
+        Self {
+            console: Name { host, port: public.url.port(), default_port },
+            suffix: format!(".{}", domain.host),
+            domain: Name { host: domain.host.clone(), port: domain.port, default_port },
+            path_mode: public.path_mode,
+        }
+    }
+
+    /// Where a request for `host` (as its `Host` header or `:authority` has it) and `path` (without
+    /// the query) goes.
+    #[must_use]
+    pub fn target<'a>(&self, host: &'a str, path: &'a str) -> Target<'a> {
+        let Some((name, port)) = split_port(host) else { return Target::Misdirected };
+        if name.eq_ignore_ascii_case(&self.console.host) && self.console.takes(port) {
+            return self.on_console(path);
+        }
+        if let Some(label) = strip_suffix_ignore_case(name, &self.suffix) {
+            let id = lower(label);
+            return if self.domain.takes(port) && fits_host(&id) {
+                Target::Workspace(Place { id, mode: Mode::Host, path, ours: path.strip_prefix(OURS) })
+            } else {
+                Target::Misdirected
+            };
+        }
+        // For checks on this machine, whatever the public name is.
+        if is_loopback(name) { self.on_console(path) } else { Target::Misdirected }
+    }
+
+    fn on_console<'a>(&self, path: &'a str) -> Target<'a> {
+        let Some(rest) = path.strip_prefix(PREFIX).filter(|_| self.path_mode) else {
+            return Target::Control;
+        };
+        let Some(slash) = rest.find('/') else { return Target::Slash(rest) };
+        let (id, path) = rest.split_at(slash);
+        Target::Workspace(Place { id: Cow::Borrowed(id), mode: Mode::Path, path, ours: path.strip_prefix(OURS) })
+    }
+
+    /// The host of a workspace, as sessions are bound to it: `{id}.{domain}[:port]`.
+    #[must_use]
+    pub fn workspace_host(&self, id: &str) -> String {
+        authority(&format!("{id}{}", self.suffix), self.domain.port)
+    }
+
+    /// The console's host, as sessions are bound to it.
+    #[must_use]
+    pub fn console_host(&self) -> String {
+        authority(&self.console.host, self.console.port)
+    }
+}
+
+fn authority(host: &str, port: Option<u16>) -> String {
+    match port {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    }
+}
+
+/// Host and port; `None` if that is no host. An IPv6 address keeps its brackets.
+fn split_port(host: &str) -> Option<(&str, Option<u16>)> {
+    let bracket = host.rfind(']').map_or(0, |at| at + 1);
+    let (name, port) = match host.get(bracket..)?.find(':') {
+        None => (host, None),
+        Some(colon) => {
+            let at = bracket + colon;
+            let digits = host.get(at + 1..)?;
+            let plain = digits.bytes().all(|b| b.is_ascii_digit());
+            (host.get(..at)?, Some(digits.parse().ok().filter(|_| plain)?))
+        }
+    };
+    let name = name.strip_suffix('.').unwrap_or(name);
+    (!name.is_empty()).then_some((name, port))
+}
+
+fn strip_suffix_ignore_case<'a>(name: &'a str, suffix: &str) -> Option<&'a str> {
+    let at = name.len().checked_sub(suffix.len())?;
+    let (label, rest) = name.split_at_checked(at)?;
+    rest.eq_ignore_ascii_case(suffix).then_some(label)
+}
+
+fn lower(label: &str) -> Cow<'_, str> {
+    if label.bytes().any(|b| b.is_ascii_uppercase()) {
+        Cow::Owned(label.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(label)
+    }
+}
+
+fn is_loopback(name: &str) -> bool {
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+use super::*;
+use nogoo9_runtime::args::WorkspaceDomain;
+use proptest::prelude::*;
+
+fn router(url: &str, domain: (&str, Option<u16>), path_mode: bool) -> Router {
+    Router::new(&Public {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        url: url.parse().unwrap(),
+        workspace_domain: WorkspaceDomain { host: domain.0.to_owned(), port: domain.1 },
+        path_mode,
+    })
+}
+
+fn local() -> Router {
+    router("http://localhost:9009", ("localhost", Some(9009)), true)
+}
+
+/// A target in short.
+fn short(target: &Target<'_>) -> String {
+    match target {
+        Target::Workspace(Place { id, mode, path, ours }) => {
+            let ours = ours.map_or(String::new(), |ours| format!(" ours:{ours}"));
+            format!("{mode:?} {id} {path}{ours}")
+        }
+        Target::Control => "control".to_owned(),
+        Target::Slash(id) => format!("slash {id}"),
+        Target::Misdirected => "421".to_owned(),
+    }
+}
+
+#[test]
+fn hosts() {
+    for (host, expected) in [
+        ("localhost:9009", "control"),
+        ("LocalHost:9009", "control"),
+        ("localhost", "control"),
+        ("localhost.:9009", "control"),
+        ("127.0.0.1:9009", "control"),
+        ("[::1]:1234", "control"),
+        ("dev.localhost:9009", "Host dev /a"),
+        ("DEV.LOCALHOST:9009", "Host dev /a"),
+        ("dev.localhost", "Host dev /a"),
+        ("dev.localhost.:9009", "Host dev /a"),
+        ("dev.localhost:80", "421"),
+        ("a.b.localhost:9009", "421"),
+        ("web--dev.localhost:9009", "421"),
+        ("-dev.localhost:9009", "421"),
+        (".localhost:9009", "421"),
+        ("evillocalhost:9009", "421"),
+        ("example.org", "421"),
+        ("10.0.0.1:9009", "421"),
+        ("", "421"),
+        (":9009", "421"),
+        ("localhost:", "421"),
+        ("localhost:+9009", "421"),
+        ("localhost:99999", "421"),
+        ("ä.localhost:9009", "421"),
+    ] {
+        assert_eq!(short(&local().target(host, "/a")), expected, "{host}");
+    }
+}
+
+#[test]
+fn a_domain_apart_from_the_console() {
+    let router = router("https://workspaces.example.org", ("ws.example.net", None), false);
+    for (host, expected) in [
+        ("workspaces.example.org", "control"),
+        ("workspaces.example.org:443", "control"),
+        ("workspaces.example.org:8443", "421"),
+        ("dev.ws.example.net", "Host dev /route/x/y"),
+        ("dev.ws.example.net:443", "Host dev /route/x/y"),
+        ("ws.example.net", "421"),
+        ("dev.workspaces.example.org", "421"),
+    ] {
+        assert_eq!(short(&router.target(host, "/route/x/y")), expected, "{host}");
+    }
+    assert_eq!(router.workspace_host("dev"), "dev.ws.example.net");
+    assert_eq!(local().workspace_host("dev"), "dev.localhost:9009");
+    assert_eq!(local().console_host(), "localhost:9009");
+}
+
+#[test]
+fn paths() {
+    for (path, expected) in [
+        ("/route/dev/", "Path dev /"),
+        ("/route/dev/a/b", "Path dev /a/b"),
+        ("/route/dev", "slash dev"),
+        ("/route/", "slash "),
+        ("/route//a", "Path  /a"),
+        ("/route/../a", "Path .. /a"),
+        ("/route/dev/../other/a", "Path dev /../other/a"),
+        ("/route/dev/..%2fother/a", "Path dev /..%2fother/a"),
+        ("/route/dev%2fother/a", "Path dev%2fother /a"),
+        ("/route/dev/.nogoo9/status", "Path dev /.nogoo9/status ours:status"),
+        ("/route/dev/.nogoo9/", "Path dev /.nogoo9/ ours:"),
+        ("/route/dev/.nogoo9", "Path dev /.nogoo9"),
+        ("/route/dev//.nogoo9/status", "Path dev //.nogoo9/status"),
+        ("/Route/dev/", "control"),
+        ("//route/dev/", "control"),
+        ("/x/../route/dev/", "control"),
+        ("/routes/dev/", "control"),
+        ("/", "control"),
+        ("*", "control"),
+    ] {
+        assert_eq!(short(&local().target("localhost:9009", path)), expected, "{path}");
+    }
+    let host_only = router("http://localhost:9009", ("localhost", Some(9009)), false);
+    assert_eq!(short(&host_only.target("localhost:9009", "/route/dev/")), "control");
+}
+
+fn tricky() -> impl Strategy<Value = String> {
+    let part = prop::sample::select(vec![
+        "..", ".", "/", "//", "%2f", "%2F", "%2e%2e", "%2e", "\\", "dev", "other", "route", ".nogoo9", ";", "%00", "?", "@", ":",
+    ]);
+    prop::collection::vec(part, 0..12).prop_map(|parts| parts.concat())
+}
+
+proptest! {
+    /// Whatever follows the prefix, the id is what stands before the next slash, and the pod sees
+    /// exactly the rest.
+    #[test]
+    fn nothing_escapes_its_prefix(rest in tricky()) {
+        let path = format!("/route/dev/{rest}");
+        match local().target("localhost:9009", &path) {
+            Target::Workspace(place) => {
+                prop_assert_eq!(&*place.id, "dev");
+                prop_assert_eq!(place.path, format!("/{rest}"));
+            }
+            other => prop_assert!(false, "{}", short(&other)),
+        }
+    }
+
+    /// On a workspace's host, no path leads anywhere else.
+    #[test]
+    fn a_workspace_host_is_one_workspace(rest in tricky()) {
+        let path = format!("/{rest}");
+        match local().target("dev.localhost:9009", &path) {
+            Target::Workspace(place) => {
+                prop_assert_eq!(&*place.id, "dev");
+                prop_assert_eq!(place.path, &path);
+            }
+            other => prop_assert!(false, "{}", short(&other)),
+        }
+    }
+
+    /// Any host at all: no panic, and a workspace only under the domain.
+    #[test]
+    fn any_host(host in "[ -~]{0,40}") {
+        if let Target::Workspace(place) = local().target(&host, "/") {
+            let lower = host.to_ascii_lowercase();
+            let prefix = format!("{}.localhost", place.id);
+            prop_assert!(lower.starts_with(&prefix), "{}", host);
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! Puts the parts together, runs them, and stops them in order.
+
+use crate::admin;
+use crate::args::Settings;
+use crate::control::Control;
+use crate::edge::Edge;
+use crate::gate::Gate;
+use crate::hold::Holds;
+use crate::metrics::{Gauges, Metrics};
+use crate::route::Router;
+use crate::sessions::{End, Sessions};
+use crate::table::{Noted, Table, Writer};
+use anyhow::Context as _;
+use k8s_openapi::api::core::v1::Pod;
+use nogoo9_identity::Authenticator;
+use nogoo9_identity::bearer::{BearerConfig, Bearers};
+use nogoo9_identity::cookie::CookieNames;
+use nogoo9_identity::jwks::Keys;
+use nogoo9_identity::policy::ClaimPolicy;
+use nogoo9_identity::session::Sessions as SessionTokens;
+use nogoo9_identity::source::KeySource;
+use nogoo9_model::access::Role;
+use nogoo9_model::keys;
+use nogoo9_model::pod::PodView;
+use nogoo9_runtime::admin::{Check, Readiness};
+use nogoo9_runtime::args::Identity;
+use nogoo9_runtime::kube::{Retry, connect};
+use nogoo9_runtime::{admin as listener, listen, shutdown::Shutdown};
+use nogoo9_watch::{Change, Config, Watch};
+use pingora::apps::HttpServerOptions;
+use pingora::listeners::ListenerConfig;
+use pingora::listeners::TcpSocketOptions;
+use pingora::protocols::TcpKeepalive;
+use pingora::protocols::l4::stream::L4BufferSettings;
+use pingora::proxy::ProxyServiceBuilder;
+use pingora::server::{Fds, ListenFds};
+use pingora::server::configuration::ServerConf;
+use pingora::services::Service as _;
+use std::net::SocketAddr;
+use std::os::fd::IntoRawFd as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+use tokio_util::task::TaskTracker;
+
+/// How often workspaces without pods are looked at.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// How often slow conditions (keys, requests in flight) are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Longest wait for the first list of pods before requests are taken all the same: the console must
+/// be reachable while the API server is not.
+const FIRST_LIST: Duration = Duration::from_secs(10);
+/// Read buffer of a connection, in bytes: an idle socket keeps it.
+const READ_BUFFER: usize = 4096;
+/// Write buffer of a connection, in bytes: one packet.
+const WRITE_BUFFER: usize = 1460;
+/// Unused connections to pods kept, in all.
+const POOL: usize = 2048;
+
+/// Runs the proxy until it is told to stop.
+///
+/// # Errors
+/// It cannot start, by what and which flag.
+pub fn run(settings: Settings) -> anyhow::Result<()> {
+    settings.common.telemetry.install()?;
+    // Refused if one is installed already; either will do.
+    let _ = nogoo9_identity::http_client(&settings.control);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("nogoo9-proxy")
+        .build()
+        .context("the runtime cannot be started")?;
+    let result = runtime.block_on(serve(settings));
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    result
+}
+
+async fn serve(settings: Settings) -> anyhow::Result<()> {
+    let shutdown = Shutdown::listen().context("signals cannot be received")?;
+    let public = listen::bind("listen", settings.common.public.listen).await?;
+    let admin_listener = listen::bind("admin-listen", settings.common.admin.listen).await?;
+    let address = public.local_addr().context("--listen")?;
+    let readiness = Readiness::new();
+    let pods_check = readiness.register("pods", "waiting for the first list of pods");
+    let keys_check = readiness.register("session-keys", "waiting for control's public keys");
+
+    let table = Table::new();
+    let sessions = Sessions::new();
+    let mut registry = prometheus_client::registry::Registry::default();
+    let metrics = Metrics::new(&mut registry);
+    let watch = follow_pods(&settings, &table, &sessions, &metrics).await?;
+    registry.register_collector(Box::new(Gauges {
+        table: table.clone(),
+        sessions: sessions.clone(),
+        watch: watch.status(),
+    }));
+
+    let auth = authenticator(&settings);
+    let control = Control::new(&settings.control);
+    tokio::spawn(control.clone().follow());
+    tokio::spawn(ready_when_keys(auth.sessions().keys().clone(), keys_check));
+
+    let admin_routes = listener::router(readiness.clone(), Arc::new(registry)).merge(admin::router(
+        table.clone(),
+        sessions.clone(),
+        settings.common.admin.token.clone(),
+    ));
+    let admin_stop = tokio_util::sync::CancellationToken::new();
+    let admin_task = tokio::spawn(listener::serve(admin_listener, admin_routes, admin_stop.clone()));
+
+    tokio::select! {
+        () = watch.synced() => {}
+        () = tokio::time::sleep(FIRST_LIST) => tracing::warn!("no list of pods yet; serving the console alone"),
+        () = shutdown.graceful.cancelled() => return Ok(()),
+    }
+    tokio::spawn({
+        let status = watch.status();
+        async move {
+            status.synced().await;
+            pods_check.ready();
+        }
+    });
+
+    let router = Router::new(&settings.common.public);
+    let sockets = TaskTracker::new();
+    let edge = Edge {
+        gate: Gate::new(router, table.clone(), auth, settings.common.public.url.clone()),
+        control,
+        sessions: sessions.clone(),
+        holds: Holds::new(settings.hold),
+        metrics,
+        sockets: sockets.clone(),
+    };
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let serving = start(&settings, edge, public, address, stopped)?;
+    tracing::info!(%address, url = %settings.common.public.url, "serving");
+
+    shutdown.graceful.cancelled().await;
+    let stopping = readiness.register("stopping", "this proxy stops");
+    stopping.not_ready("this proxy stops");
+    until(&shutdown, tokio::time::sleep(settings.drain)).await;
+    // The listener closes, unused connections close, requests in flight go on.
+    let _ = stop.send(true);
+    let ended = sessions.end_all(End::Restart);
+    sockets.close();
+    tracing::info!(sockets = ended, "the listener is closed");
+    let finishing = tokio::time::timeout(settings.stop_timeout, async {
+        let _ = serving.await;
+        sockets.wait().await;
+        idle(&sessions).await;
+    });
+    until(&shutdown, async {
+        if finishing.await.is_err() {
+            tracing::warn!("some requests did not end in time");
+        }
+    })
+    .await;
+    admin_stop.cancel();
+    let _ = admin_task.await;
+    Ok(())
+}
+
+/// Waits for `what`, or for the second signal.
+async fn until(shutdown: &Shutdown, what: impl Future<Output = ()>) {
+    tokio::select! {
+        () = what => {}
+        () = shutdown.force.cancelled() => {}
+    }
+}
+
+async fn idle(sessions: &Sessions) {
+    while sessions.count(crate::sessions::Kind::Request) > 0 {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Starts Pingora's listener on a socket that is bound already.
+fn start(
+    settings: &Settings,
+    edge: Edge,
+    public: TcpListener,
+    address: SocketAddr,
+    stopped: pingora::server::ShutdownWatch,
+) -> anyhow::Result<tokio::task::JoinHandle<()>> {
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let conf = Arc::new(ServerConf {
+        threads,
+        // Ours is the smaller bound, with back-off and a deadline.
+        max_retries: 2 * crate::dial::MAX_ATTEMPTS as usize,
+        upstream_keepalive_pool_size: POOL,
+        ..ServerConf::default()
+    });
+    let mut options = HttpServerOptions::default();
+    options.h2c = settings.h2c;
+    let mut service = ProxyServiceBuilder::new(&conf, edge).name("edge").server_options(options).build();
+    let mut socket = TcpSocketOptions::default();
+    // A client that is gone without a word keeps its socket no longer than this.
+    socket.tcp_keepalive = Some(TcpKeepalive {
+        idle: Duration::from_secs(60),
+        interval: Duration::from_secs(10),
+        count: 6,
+        user_timeout: Duration::from_secs(120),
+    });
+    let name = address.to_string();
+    service.add_listener(
+        ListenerConfig::tcp(name.clone())
+            .tcp_socket_options(socket)
+            .l4_buffer(L4BufferSettings::new(READ_BUFFER, WRITE_BUFFER)),
+    );
+    // Bound by us, so that a port in use is an error with the flag's name and not a panic.
+    let mut fds = Fds::new();
+    fds.add(name, public.into_std().context("--listen")?.into_raw_fd());
+    let fds: ListenFds = Arc::new(fds.into());
+    Ok(tokio::spawn(async move { service.start_service(Some(fds), stopped, 1).await }))
+}
+
+fn authenticator(settings: &Settings) -> Arc<Authenticator> {
+    let identity = &settings.common.identity;
+    let policy = Arc::new(policy(identity));
+    let (provider, refresh_provider) = Keys::new(KeySource::Issuer(identity.issuer.clone()));
+    let (session, refresh_session) = Keys::new(settings.session_keys.clone());
+    tokio::spawn(refresh_provider.run());
+    tokio::spawn(refresh_session.run());
+    let bearers = Bearers::new(
+        BearerConfig { issuer: identity.issuer.clone(), audiences: identity.audiences.clone() },
+        policy.clone(),
+        provider,
+    );
+    let url = &settings.common.public.url;
+    let issuer = url.as_str().trim_end_matches('/');
+    let tokens = SessionTokens::new(issuer, policy, session);
+    Arc::new(Authenticator::new(bearers, tokens, CookieNames::new(url.scheme() == "https")))
+}
+
+fn policy(identity: &Identity) -> ClaimPolicy {
+    ClaimPolicy {
+        roles_claim: identity.roles_claim.join("."),
+        admin_role: identity.admin_role.clone(),
+        admin_subs: identity.admin_subs.clone(),
+        default_role: if identity.default_role == "viewer" { Role::Viewer } else { Role::User },
+    }
+}
+
+async fn ready_when_keys(keys: Keys, check: Check) {
+    // Once read they stay in use, however long control is away.
+    while !keys.is_ready() {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    check.ready();
+}
+
+/// Watches pods and keeps the table; ends sockets whose pod is gone.
+async fn follow_pods(
+    settings: &Settings,
+    table: &Table,
+    sessions: &Sessions,
+    metrics: &Metrics,
+) -> anyhow::Result<Watch<PodView>> {
+    let kube = &settings.common.kube;
+    let connection = connect(kube.kubeconfig.as_deref(), Retry::Off).await?;
+    let api: kube::Api<Pod> = kube::Api::namespaced(connection.client, &kube.workspaces_namespace);
+    let writer = Arc::new(Mutex::new(Writer::new(table.clone(), settings.hold.timeout)));
+    tokio::spawn(sweep(writer.clone()));
+    let (sessions, metrics, table) = (sessions.clone(), metrics.clone(), table.clone());
+    let sink = move |change: Change<PodView>| {
+        let now = Instant::now();
+        match change {
+            Change::Applied(pod) => {
+                for noted in lock(&writer).applied(pod, now) {
+                    note(&noted, &metrics);
+                }
+            }
+            Change::Deleted(pod) => {
+                note(&lock(&writer).deleted(&pod.uid, now), &metrics);
+                let ended = sessions.end_pod(&pod.uid, End::Restart);
+                if ended > 0 {
+                    tracing::info!(pod = pod.name, sockets = ended, "pod is gone; its sockets were ended");
+                }
+            }
+            Change::Synced => tracing::debug!(workspaces = table.len(), "all pods were listed"),
+        }
+    };
+    let selector = Config::labels(keys::pods_selector());
+    Ok(Watch::start(api, selector, |pod: Pod| PodView::from_pod(&pod).ok(), sink))
+}
+
+async fn sweep(writer: Arc<Mutex<Writer>>) {
+    loop {
+        tokio::time::sleep(SWEEP_EVERY).await;
+        lock(&writer).sweep(Instant::now());
+    }
+}
+
+fn lock(writer: &Mutex<Writer>) -> std::sync::MutexGuard<'_, Writer> {
+    // Whoever panicked left whole entries behind.
+    writer.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn note(noted: &Noted, metrics: &Metrics) {
+    if let Some((workspace, pod)) = &noted.switched {
+        metrics.switches.inc();
+        tracing::info!(workspace = &**workspace, pod, "route changed");
+    }
+    if !noted.ignored.is_empty() {
+        metrics.conflicts.inc_by(noted.ignored.len() as u64);
+        tracing::warn!(pods = ?noted.ignored, "pods claim a workspace id that is another's; they are ignored");
+    }
+    if noted.bad_generation {
+        metrics.bad_generations.inc();
+    }
+}

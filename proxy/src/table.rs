@@ -1,0 +1,235 @@
+//! The routing table: which pods serve which workspace.
+//!
+//! Written by one task that follows the watch, read by every request. A lookup takes no lock and
+//! makes no copy; one event costs as much as its workspace has pods, however many workspaces there
+//! are. Nothing ever empties the table: a workspace goes from it when its last pod has been gone for
+//! as long as requests may be held.
+
+mod writer;
+
+use arc_swap::ArcSwap;
+use nogoo9_model::access::Visibility;
+use nogoo9_model::pod::PodView;
+use nogoo9_model::wire;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::Notify;
+
+pub use writer::{Noted, Writer};
+
+/// The table. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Table(Arc<papaya::HashMap<Arc<str>, Arc<Workspace>>>);
+
+/// One workspace, for as long as the table knows it.
+#[derive(Debug)]
+pub struct Workspace {
+    /// Its id.
+    pub id: Arc<str>,
+    route: ArcSwap<Route>,
+    changed: Notify,
+    /// Requests held at this moment.
+    pub(crate) held: AtomicUsize,
+}
+
+/// Where a workspace's requests go at one moment. Never changed, only replaced.
+#[derive(Debug)]
+pub struct Route {
+    /// Raw subject of the owner.
+    pub owner: String,
+    /// Who else may open it: what the pod that serves it says, else the newest.
+    pub visibility: Visibility,
+    /// Pods that requests may be sent to, best first. The first is the active one; the others are
+    /// there for when it cannot be reached.
+    pub backends: Box<[Arc<Backend>]>,
+    /// What a person is told while there is none.
+    pub status: Status,
+}
+
+/// A pod that requests may be sent to.
+#[derive(Debug)]
+pub struct Backend {
+    /// Its uid; connections belong to it and to no other pod of the same address.
+    pub uid: Arc<str>,
+    /// Its name, for logs.
+    pub name: String,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Key of its connection pool, made from the uid.
+    pub pool: u64,
+    /// Whether path mode takes the prefix off.
+    pub strip_prefix: bool,
+    /// Whether identity headers are added.
+    pub identity_headers: bool,
+}
+
+/// What a workspace without a routable pod is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Status {
+    /// It has a pod that requests go to.
+    Serving,
+    /// Its newest pod is not ready yet; with what the container complains of.
+    Starting(Option<String>),
+    /// An upgrade has quiesced it for a moment.
+    Switching,
+    /// Its pods are ending or have ended, and no new one is there.
+    Away,
+}
+
+impl Status {
+    /// One word for the status document.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Serving => "serving",
+            Self::Starting(_) => "starting",
+            Self::Switching => "switching",
+            Self::Away => "away",
+        }
+    }
+
+    /// What a person reads meanwhile.
+    #[must_use]
+    pub fn message(&self) -> String {
+        match self {
+            Self::Serving => "It is ready.".to_owned(),
+            Self::Starting(None) => "It is starting. This page opens by itself.".to_owned(),
+            Self::Starting(Some(trouble)) => format!("It is starting; it says: {trouble}. This page opens by itself."),
+            Self::Switching => "It is moving to its new version. This page opens by itself.".to_owned(),
+            Self::Away => "It is going away or coming back. This page opens by itself.".to_owned(),
+        }
+    }
+}
+
+impl Route {
+    /// The pod that new requests go to.
+    #[must_use]
+    pub fn active(&self) -> Option<&Arc<Backend>> {
+        self.backends.first()
+    }
+}
+
+impl Workspace {
+    fn new(id: Arc<str>, route: Route) -> Self {
+        Self { id, route: ArcSwap::from_pointee(route), changed: Notify::new(), held: AtomicUsize::new(0) }
+    }
+
+    /// The route at this moment.
+    #[must_use]
+    pub fn route(&self) -> Arc<Route> {
+        self.route.load_full()
+    }
+
+    /// Whether `route` is still the one.
+    #[must_use]
+    pub fn is_current(&self, route: &Arc<Route>) -> bool {
+        Arc::ptr_eq(&self.route.load(), route)
+    }
+
+    /// Resolves when the route is another than `seen`.
+    pub async fn changed_from(&self, seen: &Arc<Route>) {
+        loop {
+            let notified = self.changed.notified();
+            let mut notified = std::pin::pin!(notified);
+            // Registered before the look, so that no change falls between the two.
+            notified.as_mut().enable();
+            if !self.is_current(seen) {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    fn publish(&self, route: Route) {
+        self.route.store(Arc::new(route));
+        self.changed.notify_waiters();
+    }
+}
+
+impl Table {
+    /// An empty table.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The workspace of that id.
+    #[must_use]
+    pub fn get(&self, id: &str) -> Option<Arc<Workspace>> {
+        self.0.pin().get(id).cloned()
+    }
+
+    /// Number of workspaces known.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether none is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What control reads.
+    #[must_use]
+    pub fn to_wire(&self) -> wire::Routes {
+        let routes: BTreeMap<String, wire::Route> = self
+            .0
+            .pin()
+            .iter()
+            .map(|(id, workspace)| {
+                let route = workspace.route.load();
+                let active = route.active();
+                let entry = wire::Route {
+                    active: active.map(|pod| pod.uid.to_string()),
+                    pod: active.map(|pod| pod.name.clone()),
+                };
+                (id.to_string(), entry)
+            })
+            .collect();
+        wire::Routes { version: wire::VERSION, routes }
+    }
+}
+
+/// Counts a held request for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Held(Arc<Workspace>);
+
+impl Held {
+    /// A place among at most `most` of this workspace.
+    pub(crate) fn take(workspace: &Arc<Workspace>, most: usize) -> Option<Self> {
+        let before = workspace.held.fetch_add(1, Ordering::Relaxed);
+        let held = Self(workspace.clone());
+        (before < most).then_some(held)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.held.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Key of a pod's connection pool.
+fn pool_key(uid: &str) -> u64 {
+    use sha2::Digest as _;
+    let digest = sha2::Sha256::digest(uid.as_bytes());
+    digest.iter().take(8).fold(0, |key, byte| (key << 8) | u64::from(*byte))
+}
+
+fn backend(pod: &PodView, uid: &Arc<str>) -> Option<Arc<Backend>> {
+    Some(Arc::new(Backend {
+        uid: uid.clone(),
+        name: pod.name.clone(),
+        address: SocketAddr::new(pod.ip?, pod.serving.port),
+        pool: pool_key(&pod.uid),
+        strip_prefix: pod.serving.strip_prefix,
+        identity_headers: pod.serving.identity_headers,
+    }))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! The one writer of the table: pods in, routes out.
+
+use super::{Route, Status, Table, Workspace, backend};
+use nogoo9_model::pod::{PodView, UpgradeState};
+use nogoo9_model::select::{claimants, is_routable, newest_live, order};
+use std::cmp::Reverse;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Follows pods and publishes routes.
+#[derive(Debug)]
+pub struct Writer {
+    table: Table,
+    workspaces: HashMap<Arc<str>, Vec<Pod>>,
+    /// Workspace of each pod, since somebody may change a pod's label.
+    homes: HashMap<Arc<str>, Arc<str>>,
+    /// Workspaces without pods, oldest first, with the time at which they may be forgotten.
+    leaving: VecDeque<(Instant, Arc<str>)>,
+    remember: Duration,
+}
+
+#[derive(Debug)]
+struct Pod {
+    view: Arc<PodView>,
+    uid: Arc<str>,
+}
+
+/// What a change amounted to, for whoever counts and logs.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Noted {
+    /// The active pod is another than before: workspace, and the name of the new one if there is.
+    pub switched: Option<(Arc<str>, Option<String>)>,
+    /// Names of pods that claim an id which is another's.
+    pub ignored: Vec<String>,
+    /// The pod's generation label cannot be read.
+    pub bad_generation: bool,
+}
+
+impl Writer {
+    /// A writer of `table` that remembers a workspace for `remember` after its last pod went.
+    #[must_use]
+    pub fn new(table: Table, remember: Duration) -> Self {
+        Self { table, workspaces: HashMap::new(), homes: HashMap::new(), leaving: VecDeque::new(), remember }
+    }
+
+    /// A pod is new or has changed.
+    pub fn applied(&mut self, pod: Arc<PodView>, now: Instant) -> Vec<Noted> {
+        let mut noted = Vec::with_capacity(1);
+        let uid: Arc<str> = Arc::from(pod.uid.as_str());
+        let id: Arc<str> = Arc::from(pod.workspace.as_str());
+        let bad_generation = pod.generation_unreadable;
+        if let Some(home) = self.homes.insert(uid.clone(), id.clone())
+            && home != id
+        {
+            noted.push(self.remove(&home, &uid, now));
+        }
+        let pods = self.workspaces.entry(id.clone()).or_default();
+        match pods.iter_mut().find(|known| known.uid == uid) {
+            Some(known) => known.view = pod,
+            None => pods.push(Pod { view: pod, uid }),
+        }
+        noted.push(Noted { bad_generation, ..self.publish(&id, now) });
+        noted
+    }
+
+    /// The pod of that uid is gone.
+    pub fn deleted(&mut self, uid: &str, now: Instant) -> Noted {
+        match self.homes.remove(uid) {
+            Some(home) => self.remove(&home, uid, now),
+            None => Noted::default(),
+        }
+    }
+
+    fn remove(&mut self, id: &Arc<str>, uid: &str, now: Instant) -> Noted {
+        if let Some(pods) = self.workspaces.get_mut(id) {
+            pods.retain(|known| &*known.uid != uid);
+        }
+        self.publish(id, now)
+    }
+
+    /// Forgets workspaces whose time has come.
+    pub fn sweep(&mut self, now: Instant) {
+        while let Some((when, _)) = self.leaving.front()
+            && *when <= now
+        {
+            let Some((_, id)) = self.leaving.pop_front() else { return };
+            let again = self.leaving.iter().any(|(_, other)| *other == id);
+            if !again && self.workspaces.get(&id).is_none_or(Vec::is_empty) {
+                self.workspaces.remove(&id);
+                self.table.0.pin().remove(&id);
+            }
+        }
+    }
+
+    fn publish(&mut self, id: &Arc<str>, now: Instant) -> Noted {
+        let none = Vec::new();
+        let pods = self.workspaces.get(id).unwrap_or(&none);
+        let known = self.table.get(id);
+        let before = known.as_ref().map(|workspace| workspace.route());
+        let claims = claimants(pods.iter().map(|pod| &*pod.view));
+        let ignored = claims.ignored.iter().map(|pod| pod.name.clone()).collect();
+        let route = route(pods, &claims.holder, before.as_deref());
+        let active = |route: &Route| route.active().map(|pod| pod.uid.clone());
+        let old = before.as_deref().and_then(active);
+        let new = active(&route);
+        let switched = (old != new)
+            .then(|| (id.clone(), route.active().map(|pod| pod.name.clone())));
+        if pods.is_empty() {
+            self.leaving.push_back((now + self.remember, id.clone()));
+        }
+        match known {
+            Some(workspace) => workspace.publish(route),
+            None => {
+                self.table.0.pin().insert(id.clone(), Arc::new(Workspace::new(id.clone(), route)));
+            }
+        }
+        Noted { switched, ignored, bad_generation: false }
+    }
+}
+
+/// The route of a workspace whose pods are `holder`.
+fn route(pods: &[Pod], holder: &[&PodView], before: Option<&Route>) -> Route {
+    let uid = |view: &PodView| pods.iter().find(|pod| *pod.uid == view.uid).map(|pod| &pod.uid);
+    let mut routable: Vec<&PodView> = holder.iter().copied().filter(|pod| is_routable(pod)).collect();
+    routable.sort_unstable_by_key(|pod| Reverse(order(pod)));
+    let backends: Box<[_]> =
+        routable.iter().filter_map(|pod| backend(pod, uid(pod)?)).collect();
+    let newest = newest_live(holder.iter().copied());
+    let speaks = routable.first().copied().or(newest).or(holder.first().copied());
+    // With no pod left, the last one's word stands; two equal claims are nobody's workspace.
+    let (owner, visibility) = match (speaks, before) {
+        (Some(pod), _) => (pod.owner.clone(), pod.serving.visibility.clone()),
+        (None, Some(before)) if pods.is_empty() => (before.owner.clone(), before.visibility.clone()),
+        (None, _) => (String::new(), Default::default()),
+    };
+    let status = if backends.is_empty() { status(newest) } else { Status::Serving };
+    Route { owner, visibility, backends, status }
+}
+
+fn status(newest: Option<&PodView>) -> Status {
+    match newest {
+        None => Status::Away,
+        Some(pod) if pod.state == UpgradeState::Quiesced => Status::Switching,
+        Some(pod) => Status::Starting(pod.trouble.as_ref().map(|trouble| trouble.reason.clone())),
+    }
+}

@@ -1,0 +1,256 @@
+//! The handshake with the pod: the request head goes out, its answer comes back.
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use http::header::{CONNECTION, UPGRADE};
+use http::{HeaderName, HeaderValue, Method, StatusCode, Version};
+use pingora::http::{RequestHeader, ResponseHeader};
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// Longest wait for a connection to a pod. It is one hop away; a longer wait means it is gone.
+pub const CONNECT: Duration = Duration::from_secs(2);
+/// Longest wait for a pod's answer to the handshake: applications start their sessions here.
+const ANSWER: Duration = Duration::from_secs(30);
+/// Longest head of an answer, in bytes.
+const MAX_HEAD: usize = 32 * 1024;
+/// Most headers of an answer.
+const MAX_HEADERS: usize = 128;
+/// Longest body that is read of a refusal, in bytes.
+const MAX_REFUSAL: usize = 64 * 1024;
+/// Longest wait for the body of a refusal.
+const REFUSAL: Duration = Duration::from_secs(5);
+
+/// Why there is no socket.
+#[derive(Debug, thiserror::Error)]
+pub enum HandshakeError {
+    /// The pod was not reached: nothing was sent, so another may be tried.
+    #[error("the pod cannot be reached: {0}")]
+    Connect(std::io::Error),
+    /// The pod broke off.
+    #[error("the pod broke off during the handshake: {0}")]
+    Io(#[from] std::io::Error),
+    /// The pod did not answer in time.
+    #[error("the pod did not answer the handshake")]
+    Timeout,
+    /// What came was no HTTP/1.1 answer, or a 101 that switches to something else.
+    #[error("the pod's answer to the handshake makes no sense: {0}")]
+    Nonsense(&'static str),
+}
+
+/// What the pod answered.
+#[derive(Debug)]
+pub enum Answer {
+    /// It switched protocols; `early` came right behind the head.
+    Switched {
+        /// Connection to the pod.
+        pod: TcpStream,
+        /// The head as it goes to the client.
+        head: Box<ResponseHeader>,
+        /// The first bytes of the socket.
+        early: Bytes,
+    },
+    /// It refused, with this head and body.
+    Refused {
+        /// Its head, without what concerns the connection to the pod.
+        head: Box<ResponseHeader>,
+        /// Its body, cut at 64 KiB.
+        body: Bytes,
+    },
+}
+
+/// Whether a request asks for a WebSocket and nothing else. `Upgrade: x` alone is no reason to treat
+/// a request in any other way.
+#[must_use]
+pub fn wants_websocket(request: &RequestHeader) -> bool {
+    let mut upgrades = request.headers.get_all(UPGRADE).iter();
+    let (Some(upgrade), None) = (upgrades.next(), upgrades.next()) else { return false };
+    request.method == Method::GET
+        && request.version == Version::HTTP_11
+        && upgrade.as_bytes().eq_ignore_ascii_case(b"websocket")
+        && has_token(request.headers.get_all(CONNECTION).iter(), "upgrade")
+        && request.headers.contains_key("sec-websocket-key")
+}
+
+fn has_token<'a>(mut values: impl Iterator<Item = &'a HeaderValue>, token: &str) -> bool {
+    values.any(|value| {
+        value.to_str().is_ok_and(|text| text.split(',').any(|one| one.trim().eq_ignore_ascii_case(token)))
+    })
+}
+
+/// Connects to a pod.
+///
+/// # Errors
+/// [`HandshakeError::Connect`].
+pub async fn connect(address: SocketAddr) -> Result<TcpStream, HandshakeError> {
+    let timed_out = || std::io::Error::from(std::io::ErrorKind::TimedOut);
+    let stream = match tokio::time::timeout(CONNECT, TcpStream::connect(address)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return Err(HandshakeError::Connect(error)),
+        Err(_) => return Err(HandshakeError::Connect(timed_out())),
+    };
+    stream.set_nodelay(true).map_err(HandshakeError::Connect)?;
+    Ok(stream)
+}
+
+/// Sends `request`, which must be free of hop-by-hop headers, as a WebSocket handshake and reads the
+/// answer.
+///
+/// # Errors
+/// [`HandshakeError`], other than `Connect`.
+pub async fn handshake(mut pod: TcpStream, request: &RequestHeader) -> Result<Answer, HandshakeError> {
+    let head = wire(request);
+    let exchange = async {
+        pod.write_all(&head).await?;
+        let mut buffer = BytesMut::with_capacity(1024);
+        loop {
+            if let Some((head, length)) = parse(&buffer)? {
+                buffer.advance(length);
+                // Nothing announces an informational answer other than 101 being the last.
+                if head.status.is_informational() && head.status != StatusCode::SWITCHING_PROTOCOLS {
+                    continue;
+                }
+                return Ok((head, buffer));
+            }
+            if buffer.len() > MAX_HEAD {
+                return Err(HandshakeError::Nonsense("the head is too long"));
+            }
+            if pod.read_buf(&mut buffer).await? == 0 {
+                return Err(HandshakeError::Io(std::io::ErrorKind::UnexpectedEof.into()));
+            }
+        }
+    };
+    let answered = tokio::time::timeout(ANSWER, exchange).await;
+    let (mut head, buffer) = answered.map_err(|_| HandshakeError::Timeout)??;
+    if head.status == StatusCode::SWITCHING_PROTOCOLS {
+        let upgrade = head.headers.get(UPGRADE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"));
+        if !upgrade || !head.headers.contains_key("sec-websocket-accept") {
+            return Err(HandshakeError::Nonsense("a 101 that does not switch to websocket"));
+        }
+        return Ok(Answer::Switched { pod, head: Box::new(head), early: buffer.freeze() });
+    }
+    let body = refusal(pod, &head, buffer).await;
+    for name in ["connection", "keep-alive", "transfer-encoding", "upgrade", "content-length", "trailer"] {
+        head.remove_header(name);
+    }
+    Ok(Answer::Refused { head: Box::new(head), body })
+}
+
+fn wire(request: &RequestHeader) -> Vec<u8> {
+    let mut head = Vec::with_capacity(1024);
+    head.extend_from_slice(request.method.as_str().as_bytes());
+    head.push(b' ');
+    head.extend_from_slice(request.raw_path());
+    head.extend_from_slice(b" HTTP/1.1\r\n");
+    request.header_to_h1_wire(&mut head);
+    head.extend_from_slice(b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    head
+}
+
+fn parse(buffer: &[u8]) -> Result<Option<(ResponseHeader, usize)>, HandshakeError> {
+    let nonsense = |_| HandshakeError::Nonsense("not an HTTP/1 answer");
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+    let mut response = httparse::Response::new(&mut headers);
+    let httparse::Status::Complete(length) = response.parse(buffer).map_err(nonsense)? else {
+        return Ok(None);
+    };
+    let bad = HandshakeError::Nonsense("a header that cannot be one");
+    let code = response.code.unwrap_or_default();
+    let Ok(mut head) = ResponseHeader::build(code, Some(response.headers.len())) else { return Err(bad) };
+    for header in response.headers.iter() {
+        let name = HeaderName::from_bytes(header.name.as_bytes());
+        let value = HeaderValue::from_bytes(header.value);
+        let (Ok(_), Ok(value)) = (name, value) else { return Err(bad) };
+        if head.append_header(header.name.to_owned(), value).is_err() {
+            return Err(bad);
+        }
+    }
+    Ok(Some((head, length)))
+}
+
+/// Reads what a refusal says. It is for people who debug; a part is better than nothing.
+async fn refusal(mut pod: TcpStream, head: &ResponseHeader, mut body: BytesMut) -> Bytes {
+    let length = head
+        .headers
+        .get(http::header::CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|text| text.parse::<usize>().ok());
+    // A chunked body is not worth a parser here: the status says enough.
+    let wanted = match length {
+        Some(length) => length.min(MAX_REFUSAL),
+        None => return Bytes::new(),
+    };
+    let read = async {
+        while body.len() < wanted {
+            if pod.read_buf(&mut body).await.unwrap_or(0) == 0 {
+                break;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(REFUSAL, read).await;
+    body.truncate(wanted);
+    body.freeze()
+}
+
+/// The head of a 101 as it goes to the client.
+#[must_use]
+pub fn switched(head: &ResponseHeader) -> Vec<u8> {
+    let mut clean = head.clone();
+    for name in ["connection", "upgrade", "keep-alive", "transfer-encoding", "content-length"] {
+        clean.remove_header(name);
+    }
+    let mut wire = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n".to_vec();
+    clean.header_to_h1_wire(&mut wire);
+    wire.extend_from_slice(b"\r\n");
+    wire
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(headers: &[(&'static str, &str)]) -> RequestHeader {
+        let mut request = RequestHeader::build("GET", b"/socket?x=1", None).unwrap();
+        for (name, value) in headers {
+            request.append_header(*name, *value).unwrap();
+        }
+        request
+    }
+
+    #[test]
+    fn only_exactly_websocket() {
+        let full = [("upgrade", "WebSocket"), ("connection", "keep-alive, Upgrade"), ("sec-websocket-key", "x")];
+        assert!(wants_websocket(&request(&full)));
+        for (name, value) in [("upgrade", "x"), ("upgrade", "h2c, websocket"), ("connection", "keep-alive")] {
+            let mut other = full;
+            for header in &mut other {
+                if header.0 == name {
+                    header.1 = value;
+                }
+            }
+            assert!(!wants_websocket(&request(&other)), "{name}: {value}");
+        }
+        assert!(!wants_websocket(&request(&full[..2])), "no key");
+        let twice = [full[0], full[0], full[1], full[2]];
+        assert!(!wants_websocket(&request(&twice)), "two of them");
+    }
+
+    #[test]
+    fn heads() {
+        let mut request = request(&[("host", "dev.localhost"), ("sec-websocket-key", "x")]);
+        request.insert_header("X-User-Sub", "alice").unwrap();
+        let text = String::from_utf8(wire(&request)).unwrap();
+        assert!(text.starts_with("GET /socket?x=1 HTTP/1.1\r\n"), "{text}");
+        assert!(text.contains("X-User-Sub: alice\r\n"), "{text}");
+        assert!(text.ends_with("\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"), "{text}");
+        let answer = b"HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: y\r\nConnection: upgrade\r\n\r\nrest";
+        let (head, length) = parse(answer).unwrap().unwrap();
+        assert_eq!(&answer[length..], b"rest");
+        let text = String::from_utf8(switched(&head)).unwrap();
+        assert_eq!(text.matches("pgrade: websocket").count(), 1, "{text}");
+        assert!(text.contains("Sec-WebSocket-Accept: y\r\n"), "{text}");
+        assert!(parse(b"HTTP/1.1 101 Swit").unwrap().is_none());
+        assert!(parse(b"SSH-2.0-x\r\n\r\n").is_err());
+    }
+}
