@@ -240,7 +240,7 @@ fn a_guarded_program_dies_with_its_parent() {
     let own = std::env::current_exe().unwrap();
     // The parent starts this test binary, which becomes `sleep` by way of the guard.
     let line = format!(
-        "{} --exact helper_guard_sleep --ignored --nocapture & echo $!; read -r forever",
+        "{} --exact helper_guard_sleep --ignored --nocapture > /dev/null 2>&1 & echo $!; read -r forever",
         own.display()
     );
     let mut parent = Command::new("/bin/bash")
