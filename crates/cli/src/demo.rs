@@ -19,6 +19,8 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use nogoo9_local::idp;
 use nogoo9_runtime::kube::{self, Retry};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use api::Api;
 use instance::Instance;
@@ -85,14 +87,18 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
 }
 
 async fn demo(args: &DemoArgs) -> anyhow::Result<()> {
+    let interrupted = CancellationToken::new();
+    let (token, signal) = (interrupted.clone(), tokio::signal::ctrl_c());
+    let _listening = AbortOnDropHandle::new(tokio::spawn(async move {
+        if signal.await.is_ok() {
+            token.cancel();
+        }
+    }));
     let instance = match &args.ready_file {
         Some(file) => Instance::attach(file)?,
-        None => Instance::start(args.data_dir.as_deref()).await?,
+        None => unless(&interrupted, Instance::start(args.data_dir.as_deref())).await?,
     };
-    let played = tokio::select! {
-        played = play(args, &instance) => played,
-        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
-    };
+    let played = play(args, &instance, &interrupted).await;
     let stopped = instance.stop().await;
     let report = played?;
     stopped?;
@@ -109,7 +115,22 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<()> {
     bail!("somebody noticed:\n  {}", report.problems.join("\n  "))
 }
 
-async fn play(args: &DemoArgs, instance: &Instance) -> anyhow::Result<DemoReport> {
+/// What `work` yields, unless it is interrupted before.
+async fn unless<T>(
+    interrupted: &CancellationToken,
+    work: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    tokio::select! {
+        result = work => result,
+        () = interrupted.cancelled() => Err(anyhow::anyhow!("interrupted")),
+    }
+}
+
+async fn play(
+    args: &DemoArgs,
+    instance: &Instance,
+    interrupted: &CancellationToken,
+) -> anyhow::Result<DemoReport> {
     let ready = &instance.ready;
     let token = idp::mint(
         &ready.data_dir,
@@ -127,6 +148,7 @@ async fn play(args: &DemoArgs, instance: &Instance) -> anyhow::Result<DemoReport
     let template = DemoTemplate::create(&cluster, &api).await?;
     let id = template.name().to_owned();
     let played = async {
+        template.seen().await?;
         let workspace = api.spawn(&id, template.name()).await?;
         say(&format!(
             "workspace {id} is open at {}",
@@ -140,8 +162,8 @@ async fn play(args: &DemoArgs, instance: &Instance) -> anyhow::Result<DemoReport
             workspace,
         };
         script.play(&template).await
-    }
-    .await;
+    };
+    let played = unless(interrupted, played).await;
     // Also after a failure: somebody else's instance is left as it was.
     let cleared = async {
         api.delete(&id).await?;

@@ -80,7 +80,9 @@ impl Instance {
         {
             command.env_remove(name);
         }
+        // Ctrl-C is for this process, which then stops the instance in order.
         command
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)

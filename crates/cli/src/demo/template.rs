@@ -30,7 +30,7 @@ pub(super) struct DemoTemplate<'a> {
 }
 
 impl<'a> DemoTemplate<'a> {
-    /// Copies the sample's template and waits until control knows the copy.
+    /// Copies the sample's template.
     pub(super) async fn create(cluster: &Client, api: &'a Api) -> anyhow::Result<Self> {
         let sample = api
             .template(SAMPLE)
@@ -59,7 +59,6 @@ impl<'a> DemoTemplate<'a> {
         bounded(maps.create(&PostParams::default(), &copy))
             .await
             .context("the demo's template cannot be created")?;
-        api.template_moved(&name, None, SEEN_BOUND).await?;
         Ok(Self {
             maps,
             api,
@@ -70,6 +69,14 @@ impl<'a> DemoTemplate<'a> {
 
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Returns once control knows it.
+    pub(super) async fn seen(&self) -> anyhow::Result<()> {
+        self.api
+            .template_moved(&self.name, None, SEEN_BOUND)
+            .await
+            .map(drop)
     }
 
     /// Makes version `number` and waits until control has seen it.
