@@ -8,5 +8,6 @@ mod pass;
 mod proxies;
 mod sweep;
 
-pub use engine::{Engine, EngineConfig};
+pub use engine::{Engine, EngineConfig, Worker};
+pub use pass::{Next, run as pass};
 pub use proxies::Proxies;

@@ -21,7 +21,7 @@ struct Snapshot {
 
 /// When to look at the workspace again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
+pub enum Next {
     /// When something happens to it, or with the next sweep.
     OnEvent,
     /// At this time at the latest (API server's clock).
@@ -30,11 +30,11 @@ pub(super) enum Next {
     Soon,
 }
 
-/// Brings the workspace as far as it goes now.
+/// Brings the workspace as far as it goes now. Safe to interrupt anywhere and to run beside itself.
 ///
 /// # Errors
 /// The first call that failed. The next pass observes anew, so nothing needs undoing.
-pub(super) async fn run(
+pub async fn run(
     cluster: &Cluster,
     proxies: &Proxies,
     id: &str,

@@ -79,11 +79,11 @@ impl Browser {
         let key = SigningKey::generate().expect("a key");
         let set = KeySet::parse(public_jwks([&key]).as_bytes()).expect("a key set");
         let issuer = config.public_url.to_string();
-        let sessions = Sessions::new(issuer.clone(), Arc::clone(&policy), Keys::fixed(set));
+        let sessions = Sessions::new(&issuer, Arc::clone(&policy), Keys::fixed(set));
         let ahead = Arc::new(AtomicI64::new(0));
         let offset = Arc::clone(&ahead);
         let clock = Arc::new(move || crate::provider::now() + offset.load(Ordering::SeqCst));
-        let login = Login::new(config, policy, SessionSigner::new(key, issuer), clock);
+        let login = Login::new(config, policy, SessionSigner::new(key, &issuer), clock);
         let router = router(Arc::new(adjust(login.expect("login"))));
         Self {
             router,

@@ -83,6 +83,23 @@ async fn a_handed_over_session_never_outlives_its_origin() {
 }
 
 #[tokio::test]
+async fn tabs_that_open_at_once_all_get_there() {
+    let (_provider, mut browser) = signed_in().await;
+    // The proxy keeps the nonce of the first, so both codes name the same.
+    let first = browser.meet(WORKSPACE, "/one");
+    let second = first.replace("%2Fone", "%2Ftwo");
+    let mut ways = Vec::new();
+    for open in [&first, &second] {
+        ways.push(path_of(browser.get(CONSOLE, open).await.location()));
+    }
+    assert_eq!(browser.get(WORKSPACE, &ways[0]).await.location(), "/one");
+    let session = browser.session(WORKSPACE);
+    assert!(session.is_some());
+    assert_eq!(browser.get(WORKSPACE, &ways[1]).await.location(), "/two");
+    assert_eq!(browser.session(WORKSPACE), session);
+}
+
+#[tokio::test]
 async fn hosts_that_no_workspace_can_have() {
     let (_provider, mut browser) = signed_in().await;
     let good = browser.meet(WORKSPACE, "/");

@@ -1,0 +1,247 @@
+//! An embedded API server in this process, a client that loses things on demand, and a kubelet
+//! that makes every pod ready at once.
+#![allow(dead_code, unreachable_pub, reason = "shared by test files, of which each uses its own part")]
+
+use http::{Method, Request, Response, StatusCode};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use kube::client::Body;
+use kube::{Client, ResourceExt};
+use nogoo9_control::cluster::Cluster;
+use nogoo9_local::apiserver::{ApiServerConfig, Tokens, bind, kubeconfig};
+use nogoo9_runtime::kube::{Connection, Retry, connect};
+use serde_json::json;
+use std::sync::{Arc, Mutex, Once};
+use std::task::{Context, Poll};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tower::Service;
+
+pub const SYSTEM: &str = "nogoo9-system";
+pub const WORKSPACES: &str = "nogoo9-workspaces";
+
+/// What happens to a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// It never arrives.
+    Lost,
+    /// It is made, and the answer never arrives.
+    ReplyLost,
+    /// The API server answers with this status and does nothing.
+    Status(u16),
+}
+
+/// Fails the n-th write (from 1), and notes every write that was made.
+#[derive(Clone, Default)]
+pub struct Faults {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    next: Option<(usize, Fault)>,
+    seen: usize,
+    made: Vec<String>,
+}
+
+impl Faults {
+    pub fn at(n: usize, fault: Fault) -> Self {
+        let faults = Self::default();
+        faults.state.lock().unwrap().next = Some((n, fault));
+        faults
+    }
+
+    /// Whether the fault happened.
+    pub fn struck(&self) -> bool {
+        self.state.lock().unwrap().next.is_none()
+    }
+
+    /// Writes that were made, as `METHOD path`.
+    pub fn made(&self) -> Vec<String> {
+        self.state.lock().unwrap().made.clone()
+    }
+
+    fn strike(&self, request: &Request<Body>) -> Option<Fault> {
+        if request.method() == Method::GET {
+            return None;
+        }
+        let mut state = self.state.lock().unwrap();
+        state.seen += 1;
+        let due = state
+            .next
+            .filter(|(n, _)| *n == state.seen)
+            .map(|(_, fault)| fault);
+        if due.is_some() {
+            state.next = None;
+        }
+        if matches!(due, None | Some(Fault::ReplyLost)) {
+            let path = request.uri().path().to_owned();
+            state.made.push(format!("{} {path}", request.method()));
+        }
+        due
+    }
+}
+
+/// A client's service with faults in front.
+#[derive(Clone)]
+struct Faulty {
+    inner: Client,
+    faults: Faults,
+}
+
+impl Service<Request<Body>> for Faulty {
+    type Response = Response<Body>;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+    type Future = futures::future::BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let fault = self.faults.strike(&request);
+        let inner = self.inner.clone();
+        Box::pin(async move {
+            match fault {
+                Some(Fault::Lost) => return Err("the request was lost".into()),
+                Some(Fault::Status(code)) => {
+                    let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure",
+                        "message": "fault", "reason": "Fault", "code": code});
+                    let mut answer = Response::new(Body::from(serde_json::to_vec(&status)?));
+                    *answer.status_mut() = StatusCode::from_u16(code)?;
+                    return Ok(answer);
+                }
+                Some(Fault::ReplyLost) | None => {}
+            }
+            let answer = inner.send(request).await?;
+            if fault == Some(Fault::ReplyLost) {
+                Err("the reply was lost".into())
+            } else {
+                Ok(answer)
+            }
+        })
+    }
+}
+
+/// The server. Stops when dropped.
+pub struct Site {
+    pub admin: Client,
+    connection: Connection,
+    folder: TempDir,
+    stop: CancellationToken,
+    task: Option<JoinHandle<()>>,
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        if let Some(task) = self.task.take() {
+            task.abort();
+        }
+    }
+}
+
+impl Site {
+    pub async fn start() -> Self {
+        static PROVIDER: Once = Once::new();
+        PROVIDER.call_once(|| {
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let tokens = Tokens {
+            admin: "admin-token-of-this-test".into(),
+            control: "control-token-of-this-test".into(),
+            proxy: "proxy-token-of-this-test".into(),
+        };
+        let config = ApiServerConfig {
+            data_dir: folder.path().to_owned(),
+            listen: ([127, 0, 0, 1], 0).into(),
+            tokens,
+        };
+        let bound = bind(config).await.unwrap();
+        let write = |name: &str, token: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(
+                &path,
+                kubeconfig(bound.address(), bound.ca_pem(), token, WORKSPACES),
+            )
+            .unwrap();
+            path
+        };
+        let control = write("control.kubeconfig", "control-token-of-this-test");
+        let admin = write("kubeconfig", "admin-token-of-this-test");
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(bound.serve(stop.clone()));
+        let admin = connect(Some(&admin), Retry::Off).await.unwrap().client;
+        let connection = connect(Some(&control), Retry::Off).await.unwrap();
+        let namespaces: Api<Namespace> = Api::all(admin.clone());
+        for name in [SYSTEM, WORKSPACES] {
+            let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+            namespaces
+                .create(&PostParams::default(), &namespace)
+                .await
+                .unwrap();
+        }
+        connection.check(WORKSPACES).await.unwrap();
+        Self {
+            admin,
+            connection,
+            folder,
+            stop,
+            task: Some(task),
+        }
+    }
+
+    /// Control's cluster, through these faults.
+    pub fn cluster(&self, faults: &Faults) -> Cluster {
+        let service = Faulty {
+            inner: self.connection.client.clone(),
+            faults: faults.clone(),
+        };
+        let mut connection = self.connection.clone();
+        connection.client = Client::new(service, WORKSPACES);
+        Cluster::new(&connection, SYSTEM.into(), WORKSPACES.into())
+    }
+
+    pub fn pods_api(&self) -> Api<Pod> {
+        Api::namespaced(self.admin.clone(), WORKSPACES)
+    }
+
+    pub async fn pods(&self) -> Vec<Pod> {
+        self.pods_api()
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+    }
+
+    /// What a kubelet does, at once: every pod that is not ready becomes so.
+    pub async fn kubelet(&self) {
+        for pod in self.pods().await {
+            let ready = pod
+                .status
+                .iter()
+                .flat_map(|s| s.conditions.iter().flatten())
+                .any(|c| c.type_ == "Ready");
+            if !ready {
+                let now =
+                    k8s_openapi::jiff::Timestamp::from_second(self.connection.clock.now()).unwrap();
+                let status = json!({"status": {"phase": "Running", "podIP": "127.64.0.9", "conditions": [
+                    {"type": "Ready", "status": "True", "lastTransitionTime": now.to_string()}]}});
+                let patch = Patch::Merge(&status);
+                let answer = self
+                    .pods_api()
+                    .patch_status(&pod.name_any(), &PatchParams::default(), &patch)
+                    .await;
+                // Control may have deleted it in between.
+                if let Err(error) = answer {
+                    assert!(
+                        matches!(&error, kube::Error::Api(status) if status.code == 404),
+                        "{error}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Control with all its parts on a port, an API server and an identity provider in this process, and
+//! the hand that plays the kubelet.
+
+use http::{HeaderMap, Method, StatusCode};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use kube::{Client, ResourceExt};
+use nogoo9_control::config::{Args, Settings};
+use nogoo9_control::run::Control;
+use nogoo9_control::service::Metrics;
+use nogoo9_identity::keys::SigningKey;
+use nogoo9_identity::session::{Session, SessionSigner};
+use nogoo9_local::apiserver::{ApiServerConfig, Tokens, bind, kubeconfig};
+use nogoo9_local::idp::{self, Idp, IdpConfig};
+use nogoo9_runtime::config::{Loaded, load};
+use nogoo9_runtime::kube::{Connection, Retry, connect};
+use serde_json::{Value, json};
+use std::sync::Once;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) const SYSTEM: &str = "nogoo9-system";
+pub(crate) const WORKSPACES: &str = "nogoo9-workspaces";
+/// Longest wait for anything to come true.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct World {
+    /// Where control listens.
+    pub(crate) url: String,
+    pub(crate) http: reqwest::Client,
+    admin: Client,
+    connection: Connection,
+    issuer: String,
+    signer: SessionSigner,
+    idp_dir: TempDir,
+    _api_dir: TempDir,
+    stop: CancellationToken,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// An HTTP answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+
+    /// What a caller could tell answers apart by.
+    pub(crate) fn without_date(mut self) -> Self {
+        self.headers.remove("date");
+        self
+    }
+}
+
+async fn listener() -> (TcpListener, u16) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    (listener, port)
+}
+
+impl World {
+    pub(crate) async fn start() -> Self {
+        static PROVIDER: Once = Once::new();
+        PROVIDER.call_once(|| {
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        });
+        let stop = CancellationToken::new();
+        let (_api_dir, kubeconfig, admin) = api_server(&stop).await;
+        let (idp_listener, idp_port) = listener().await;
+        let (public, port) = listener().await;
+        let issuer = format!("http://127.0.0.1:{idp_port}");
+        let idp_dir = tempfile::tempdir().unwrap();
+        let idp = Idp::open(IdpConfig {
+            data_dir: idp_dir.path().to_owned(),
+            issuer: issuer.clone(),
+            clients: Vec::new(),
+            audience: format!("http://localhost:{port}/mcp"),
+        })
+        .unwrap();
+        tokio::spawn(idp.serve(idp_listener, stop.clone()));
+        let connection = connect(Some(&kubeconfig), Retry::Off).await.unwrap();
+        connection.check(WORKSPACES).await.unwrap();
+        let settings = settings(&[
+            format!("--public-url=http://localhost:{port}"),
+            "--path-mode".into(),
+            format!("--issuer={issuer}"),
+            "--client-id=nogoo9".into(),
+            format!("--kubeconfig={}", kubeconfig.display()),
+        ]);
+        let key = SigningKey::generate().unwrap();
+        let again = SigningKey::from_pem(&key.to_pem().unwrap()).unwrap();
+        let control = Control::start(&settings, &connection, key, Metrics::default(), stop.clone()).unwrap();
+        tokio::join!(control.caches.synced(), control.templates.synced());
+        let stopped = stop.clone().cancelled_owned();
+        let server = axum::serve(public, control.router).with_graceful_shutdown(stopped);
+        tokio::spawn(async move { server.await });
+        Self {
+            url: format!("http://localhost:{port}"),
+            http: reqwest::Client::builder()
+                .no_proxy()
+                .redirect(reqwest::redirect::Policy::none())
+                .build()
+                .unwrap(),
+            admin,
+            connection,
+            issuer,
+            signer: SessionSigner::new(again, settings.common.public.url.as_str()),
+            idp_dir,
+            _api_dir,
+            stop,
+        }
+    }
+
+    pub(crate) fn token(&self, user: &str) -> String {
+        self.token_for(user, &format!("{}/mcp", self.url))
+    }
+
+    pub(crate) fn token_for(&self, user: &str, audience: &str) -> String {
+        idp::mint(self.idp_dir.path(), &self.issuer, user, audience, Duration::from_secs(600)).unwrap()
+    }
+
+    /// The cookie of a signed-in browser.
+    pub(crate) fn cookie(&self, user: &str) -> String {
+        let now = self.connection.clock.now();
+        let roles = vec![if user == "admin" { "admin" } else { "user" }.to_owned()];
+        let session = Session { sub: user.into(), roles, sid: "s".into(), expires: now + 600 };
+        let host = self.url.trim_start_matches("http://");
+        format!("nogoo9={}", self.signer.sign_session(&session, host, now).unwrap())
+    }
+
+    pub(crate) async fn send(&self, request: reqwest::RequestBuilder) -> Answer {
+        let response = request.send().await.unwrap();
+        Answer {
+            status: response.status(),
+            headers: response.headers().clone(),
+            body: response.text().await.unwrap(),
+        }
+    }
+
+    /// Calls the JSON API.
+    pub(crate) async fn api(&self, user: &str, method: Method, path: &str, body: Option<Value>) -> Answer {
+        let mut request =
+            self.http.request(method, format!("{}/api/v1{path}", self.url)).bearer_auth(self.token(user));
+        if let Some(body) = body {
+            request = request.json(&body);
+        }
+        self.send(request).await
+    }
+
+    pub(crate) async fn get(&self, user: &str, path: &str) -> Value {
+        let answer = self.api(user, Method::GET, path, None).await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        answer.json()
+    }
+
+    pub(crate) async fn post(&self, user: &str, path: &str) -> Answer {
+        self.api(user, Method::POST, path, None).await
+    }
+
+    pub(crate) async fn spawn(&self, user: &str, body: Value) -> Value {
+        let answer = self.api(user, Method::POST, "/workspaces", Some(body)).await;
+        assert_eq!(answer.status, 201, "{}", answer.body);
+        answer.json()
+    }
+
+    /// Spawns and brings to life.
+    pub(crate) async fn running(&self, user: &str, id: &str) -> Value {
+        self.spawn(user, json!({"template": "sample", "id": id})).await;
+        self.until("the pod", || async { !self.pods_of(id).await.is_empty() }).await;
+        for pod in self.pods_of(id).await {
+            self.ready(&pod.name_any()).await;
+        }
+        let path = format!("/workspaces/{id}");
+        self.until("running", || async { self.get(user, &path).await["status"] == "running" }).await;
+        self.get(user, &path).await
+    }
+
+    /// Calls an MCP tool, the legacy way, and returns the JSON-RPC answer.
+    pub(crate) async fn tool(&self, user: &str, name: &str, arguments: Value) -> Value {
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {"name": name, "arguments": arguments}});
+        let answer = self.mcp(&self.token(user), &[("mcp-protocol-version", "2025-11-25")], &call).await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        answer.json()
+    }
+
+    pub(crate) async fn mcp(&self, token: &str, headers: &[(&str, &str)], body: &Value) -> Answer {
+        let mut request = self
+            .http
+            .post(format!("{}/mcp", self.url))
+            .bearer_auth(token)
+            .header("accept", "application/json, text/event-stream")
+            .json(body);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.send(request).await
+    }
+
+    pub(crate) fn templates(&self) -> Api<ConfigMap> {
+        Api::namespaced(self.admin.clone(), SYSTEM)
+    }
+
+    /// Creates or replaces the template `name` with this pod spec.
+    pub(crate) async fn template(&self, name: &str, spec: &str, annotations: Value) {
+        let api = self.templates();
+        let map: ConfigMap = serde_json::from_value(json!({
+            "metadata": {"name": name, "labels": {"nogoo9/pod-template": "true"}, "annotations": annotations},
+            "data": {"spec": spec},
+        }))
+        .unwrap();
+        match api.get_opt(name).await.unwrap() {
+            None => api.create(&PostParams::default(), &map).await,
+            Some(_) => api.replace(name, &PostParams::default(), &map).await,
+        }
+        .unwrap();
+    }
+
+    /// The template `sample` at this image, whose upgrades need not settle.
+    pub(crate) async fn sample(&self, image: &str) {
+        let spec = format!("containers: [{{name: main, image: '{image}', env: [{{name: OWNER, value: '${{{{user}}}}'}}]}}]");
+        let schema = json!({"properties": {"message": {"type": "string"}}}).to_string();
+        self.template("sample", &spec, json!({"nogoo9/settle": "0", "nogoo9/parameters": schema})).await;
+        // The watch learns of it in its own time; views rest on that.
+        self.until("the template", || async {
+            let shown = self.get("admin", "/templates").await;
+            shown["templates"].as_array().unwrap().iter().any(|t| t["name"] == "sample" && t["images"] == json!([image]))
+        })
+        .await;
+    }
+
+    pub(crate) fn pods_api(&self) -> Api<Pod> {
+        Api::namespaced(self.admin.clone(), WORKSPACES)
+    }
+
+    pub(crate) async fn pods_of(&self, id: &str) -> Vec<Pod> {
+        let params = ListParams::default().labels(&format!("nogoo9/workspace-id={id}"));
+        self.pods_api().list(&params).await.unwrap().items
+    }
+
+    /// What a kubelet does to a pod that comes up.
+    pub(crate) async fn ready(&self, pod: &str) {
+        let now = k8s_openapi::jiff::Timestamp::from_second(self.connection.clock.now()).unwrap();
+        let ready = json!([{"type": "Ready", "status": "True", "lastTransitionTime": now.to_string()}]);
+        self.status(pod, json!({"phase": "Running", "podIP": "127.64.0.9", "conditions": ready})).await;
+    }
+
+    pub(crate) async fn status(&self, pod: &str, status: Value) {
+        let status = json!({"status": status});
+        self.pods_api().patch_status(pod, &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    }
+
+    pub(crate) async fn until<F: Future<Output = bool>>(&self, what: &str, mut check: impl FnMut() -> F) {
+        let waiting = async {
+            while !check().await {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        assert!(tokio::time::timeout(PATIENCE, waiting).await.is_ok(), "{what}: it did not come true");
+    }
+}
+
+async fn api_server(stop: &CancellationToken) -> (TempDir, std::path::PathBuf, Client) {
+    let folder = tempfile::tempdir().unwrap();
+    let token = |name: &str| format!("{name}-token-of-this-test");
+    let tokens = Tokens { admin: token("admin"), control: token("control"), proxy: token("proxy") };
+    let config = ApiServerConfig { data_dir: folder.path().to_owned(), listen: ([127, 0, 0, 1], 0).into(), tokens };
+    let bound = bind(config).await.unwrap();
+    let write = |name: &str| {
+        let path = folder.path().join(format!("{name}.kubeconfig"));
+        std::fs::write(&path, kubeconfig(bound.address(), bound.ca_pem(), &token(name), WORKSPACES)).unwrap();
+        path
+    };
+    let (control, admin) = (write("control"), write("admin"));
+    tokio::spawn(bound.serve(stop.clone()));
+    let admin = connect(Some(&admin), Retry::Off).await.unwrap().client;
+    for name in [SYSTEM, WORKSPACES] {
+        let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+        Api::<Namespace>::all(admin.clone()).create(&PostParams::default(), &namespace).await.unwrap();
+    }
+    (folder, control, admin)
+}
+
+fn settings(flags: &[String]) -> Settings {
+    let line = std::iter::once("nogoo9-control".to_owned()).chain(flags.iter().cloned()).map(Into::into);
+    match load::<Args>(line) {
+        Ok(Loaded::Run(settings)) => settings,
+        other => panic!("{:?}", other.err().map(|error| error.to_string())),
+    }
+}
