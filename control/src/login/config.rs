@@ -47,8 +47,7 @@ impl LoginConfig {
         &self.public_url[Position::BeforeHost..Position::AfterPort]
     }
 
-    /// `iss` of our own tokens: the public URL as the URL parser writes it. The proxy derives the
-    /// same from the same flag.
+    /// `iss` of our own tokens: the public URL.
     #[must_use]
     pub fn token_issuer(&self) -> &str {
         self.public_url.as_str()

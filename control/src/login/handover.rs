@@ -92,6 +92,8 @@ pub(super) async fn redeem(
     }
     let session = match verdict {
         Ok(session) => session,
+        // Another tab was faster: it used up the nonce that both share, and the session is there.
+        Err(_) if on_host(&login, &headers, host) => return reply::redirect(return_to, &[]),
         Err(error) => {
             tracing::info!(reason = error.reason(), "hand-over refused");
             return start_over(return_to);
@@ -129,6 +131,12 @@ fn signed_in(login: &Login, headers: &HeaderMap) -> Option<Session> {
             expires: found.expires,
         })
     })
+}
+
+/// Whether the browser has a session on this workspace's host already.
+fn on_host(login: &Login, headers: &HeaderMap, host: &str) -> bool {
+    cookie::values(headers, login.config.cookies().session())
+        .any(|token| login.sessions.verify(token, host, login.now()).is_ok())
 }
 
 /// The host that the browser asked, if it can be a workspace's.

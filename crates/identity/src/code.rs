@@ -9,7 +9,7 @@
 
 use crate::error::TokenError;
 use crate::jwks::Keys;
-use crate::session::{Session, SessionSigner, SignError, open};
+use crate::session::{Session, SessionSigner, SignError, open, own_issuer};
 use data_encoding::BASE64URL_NOPAD;
 use nogoo9_model::UnixSeconds;
 use serde::de::DeserializeOwned;
@@ -119,11 +119,12 @@ pub struct Codes {
 }
 
 impl Codes {
-    /// A verifier of what `issuer` (the public URL) signs, with its keys.
+    /// A verifier of what `issuer` (the public URL, with or without its last slash) signs, with its
+    /// keys.
     #[must_use]
-    pub fn new(issuer: impl Into<String>, keys: Keys) -> Self {
+    pub fn new(issuer: &str, keys: Keys) -> Self {
         Self {
-            issuer: issuer.into(),
+            issuer: own_issuer(issuer),
             keys,
         }
     }

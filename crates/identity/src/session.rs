@@ -68,12 +68,12 @@ pub struct SessionSigner {
 }
 
 impl SessionSigner {
-    /// Signs as `issuer`: the public URL, as every verifier has it configured.
+    /// Signs as `issuer`: the public URL, with or without its last slash.
     #[must_use]
-    pub fn new(key: SigningKey, issuer: impl Into<String>) -> Self {
+    pub fn new(key: SigningKey, issuer: &str) -> Self {
         Self {
             key,
-            issuer: issuer.into(),
+            issuer: own_issuer(issuer),
         }
     }
 
@@ -148,11 +148,12 @@ struct Bound {
 }
 
 impl Sessions {
-    /// A verifier of what `issuer` (the public URL) signs, with the keys it publishes.
+    /// A verifier of what `issuer` (the public URL, with or without its last slash) signs, with the
+    /// keys it publishes.
     #[must_use]
-    pub fn new(issuer: impl Into<String>, policy: Arc<ClaimPolicy>, keys: Keys) -> Self {
+    pub fn new(issuer: &str, policy: Arc<ClaimPolicy>, keys: Keys) -> Self {
         Self {
-            issuer: issuer.into(),
+            issuer: own_issuer(issuer),
             policy,
             keys,
             cache: TokenCache::new(),
@@ -219,6 +220,12 @@ impl Sessions {
             verified: Arc::new(verified),
         })
     }
+}
+
+/// `iss` of our own tokens. The last slash of the public URL, which a URL parser adds and people
+/// leave out, must not decide whether proxy and control understand each other.
+pub(crate) fn own_issuer(public_url: &str) -> String {
+    public_url.trim_end_matches('/').to_owned()
 }
 
 /// Verifies type and signature of one of our own tokens.

@@ -7,6 +7,7 @@ use crate::support::{
 use nogoo9_identity::TokenError;
 use nogoo9_identity::code::{Code, Codes, LoginState, is_nonce, new_nonce, nonce_hash};
 use nogoo9_identity::jwks::Keys;
+use nogoo9_identity::keys::SigningKey;
 use nogoo9_identity::policy::ClaimPolicy;
 use nogoo9_identity::session::{MAX_LEN, Session, SessionSigner, Sessions, SignError};
 use nogoo9_model::access::Role;
@@ -101,6 +102,22 @@ fn a_session_of_another_key_or_edge_does_not_count() {
         none.verify(&token, HOST, NOW).map(|_| ()),
         Err(TokenError::KeysUnavailable)
     );
+}
+
+#[test]
+fn the_last_slash_of_the_public_url_decides_nothing() {
+    let key = || SigningKey::generate().expect("a key");
+    for (signs, verifies) in [("https://x", "https://x/"), ("https://x/", "https://x")] {
+        let signer = SessionSigner::new(key(), signs);
+        let keys = Keys::fixed(public_keys(&[&signer]));
+        let sessions = Sessions::new(verifies, Arc::new(ClaimPolicy::default()), keys.clone());
+        let token = signer.sign_session(&session(), HOST, NOW).expect("a token");
+        assert!(sessions.verify(&token, HOST, NOW).is_ok());
+        let nonce = new_nonce().expect("a nonce");
+        let token = signer.sign_code(&code(&nonce), NOW).expect("a code");
+        let codes = Codes::new(verifies, keys);
+        assert!(codes.redeem(&token, HOST, &nonce, NOW).is_ok());
+    }
 }
 
 #[test]
