@@ -152,7 +152,8 @@ impl Api {
         loop {
             let (status, body) = self.send(method, &path, None).await?;
             match status {
-                StatusCode::NOT_FOUND => return Ok(()),
+                // One and the same answer for "not yours" and "not there".
+                StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => return Ok(()),
                 status if status.is_success() => {}
                 status => return Err(problem(status, &body)),
             }
