@@ -25,6 +25,7 @@ mod object;
 mod patch;
 mod pki;
 mod pods;
+mod protobuf;
 mod quota;
 mod registry;
 mod removal;

@@ -142,18 +142,29 @@ pub(crate) fn openapi_document(path: &str) -> Option<Value> {
             validated_patch(group, version, info.kind),
         );
     }
-    if group.is_empty() {
-        // kubectl looks up the kind of a whole file, and `List` is one: what it holds is sent
-        // object by object, and so validated like any other.
-        paths.insert(
-            format!("/{path}/list"),
-            validated_patch(group, version, "List"),
-        );
-    }
     Some(json!({
         "openapi": "3.0.0", "info": {"title": "Kubernetes", "version": VERSION.2}, "paths": paths,
     }))
 }
+
+/// The OpenAPI v2 document as JSON. It describes no kind.
+pub(crate) fn openapi_v2() -> Value {
+    json!({
+        "swagger": "2.0", "info": {"title": "Kubernetes", "version": VERSION.2}, "paths": {},
+    })
+}
+
+/// The same as protobuf (`openapi.v2.Document` with only `swagger` set), in which kubectl asks for
+/// it when it is given a `List`. A kind that is not described is validated by the server alone.
+pub(crate) const OPENAPI_V2_PROTOBUF: &[u8] = b"\x0a\x032.0";
+
+/// The media type by which clients ask for [`OPENAPI_V2_PROTOBUF`].
+pub(crate) const OPENAPI_V2_ACCEPT: &str =
+    "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+
+/// The media type under which it is sent: `@` is no character of a media type.
+pub(crate) const OPENAPI_V2_CONTENT_TYPE: &str =
+    "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 fn validated_patch(group: &str, version: &str, kind: &str) -> Value {
     let query = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string"}});

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING, WWW_AUTHENTICATE};
-use http::{Method, Request, Response, StatusCode};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING, WWW_AUTHENTICATE};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
@@ -22,6 +22,7 @@ use super::listing;
 use super::logs;
 use super::object;
 use super::patch::PatchType;
+use super::protobuf;
 use super::registry::Resource;
 use super::removal;
 use super::request::{self, Form, ObjectPath, Query, Route, Sub};
@@ -109,6 +110,8 @@ async fn answer(api: &Api, request: Request<Incoming>) -> Reply {
         Route::Groups => Some(discovery::group_list()),
         Route::Group(name) => discovery::group(&name),
         Route::Resources { group, version } => discovery::resources(&group, &version),
+        Route::OpenapiV2 if wants_protobuf(request.headers()) => return Ok(openapi_protobuf()),
+        Route::OpenapiV2 => Some(discovery::openapi_v2()),
         Route::OpenapiIndex => Some(discovery::openapi_index()),
         Route::OpenapiDocument(path) => discovery::openapi_document(&path),
         Route::Health | Route::Unknown => None,
@@ -125,6 +128,20 @@ async fn answer(api: &Api, request: Request<Incoming>) -> Reply {
         return Err(Failure::method_not_allowed());
     }
     Ok(ok(&found))
+}
+
+fn wants_protobuf(headers: &HeaderMap) -> bool {
+    headers
+        .get(ACCEPT)
+        .and_then(|accept| accept.to_str().ok())
+        .is_some_and(|accept| accept.starts_with(discovery::OPENAPI_V2_ACCEPT))
+}
+
+fn openapi_protobuf() -> Response<Body> {
+    let mut response = Response::new(Body::from(discovery::OPENAPI_V2_PROTOBUF));
+    let media = HeaderValue::from_static(discovery::OPENAPI_V2_CONTENT_TYPE);
+    response.headers_mut().insert(CONTENT_TYPE, media);
+    response
 }
 
 fn verb(method: &Method, path: &ObjectPath, query: &Query) -> Result<&'static str, Failure> {
@@ -287,7 +304,7 @@ async fn body(request: Request<Incoming>) -> Result<(http::request::Parts, Bytes
     Ok((parts, collected.to_bytes()))
 }
 
-/// Parses a body that is JSON.
+/// Parses a body: JSON, YAML, or the protobuf of a few kinds.
 fn json_body(parts: &http::request::Parts, bytes: &[u8]) -> Result<Value, Failure> {
     let content_type = parts
         .headers
@@ -302,6 +319,7 @@ fn json_body(parts: &http::request::Parts, bytes: &[u8]) -> Result<Value, Failur
             .ok()
             .and_then(|text| serde_saphyr::from_str(text).ok())
             .ok_or_else(|| Failure::bad_request("couldn't parse the body: it is not YAML")),
+        protobuf::MEDIA => protobuf::decode(bytes),
         other => Err(Failure::unsupported_media_type(format!(
             "the body of the request was in an unknown format ({other}) - accepted media types \
              include: application/json, application/yaml"

@@ -20,7 +20,7 @@ pub(crate) fn prepare_create(pod: &mut Value, now: &str) {
         status["conditions"] = json!([{
             "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
             "message": "Scheduling is blocked due to non-empty scheduling gates",
-            "lastProbeTime": null, "lastTransitionTime": now,
+             "lastTransitionTime": now,
         }]);
     }
     object::set(pod, &["status"], status);
@@ -55,7 +55,7 @@ pub(crate) fn set_condition(
         _ => now.to_owned(),
     };
     let mut fresh = json!({
-        "type": kind, "status": status, "lastProbeTime": null, "lastTransitionTime": since,
+        "type": kind, "status": status, "lastTransitionTime": since,
     });
     if let Some(reason) = reason {
         fresh["reason"] = reason.into();

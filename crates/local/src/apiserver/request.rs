@@ -35,6 +35,7 @@ pub(crate) enum Route {
     Groups,
     Group(String),
     Resources { group: String, version: String },
+    OpenapiV2,
     OpenapiIndex,
     OpenapiDocument(String),
     Objects(ObjectPath),
@@ -50,6 +51,7 @@ pub(crate) fn route(path: &str) -> Route {
     match parts.as_slice() {
         ["livez" | "readyz" | "healthz", ..] => Route::Health,
         ["version"] => Route::Version,
+        ["openapi", "v2"] => Route::OpenapiV2,
         ["openapi", "v3"] => Route::OpenapiIndex,
         ["api"] => Route::CoreVersions,
         ["apis"] => Route::Groups,

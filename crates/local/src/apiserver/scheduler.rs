@@ -172,7 +172,7 @@ fn event(
                 "resourceVersion": text(pod, "/metadata/resourceVersion"),
             },
             "type": kind, "reason": reason, "message": message, "action": "Binding",
-            "eventTime": micros, "firstTimestamp": null, "lastTimestamp": null,
+            "eventTime": micros,
             "source": {"component": NAME},
             "reportingComponent": NAME, "reportingInstance": NAME,
         }),

@@ -21,8 +21,9 @@ use super::tx::Tx;
 /// A stored object; its `metadata.resourceVersion` is that of its last change.
 pub(crate) type Object = Arc<Value>;
 
-/// Events kept a kind. A watcher further behind than that gets 410 and lists again.
-const LOG_LENGTH: usize = 4096;
+/// Events kept a kind. A watcher further behind than that gets 410 and lists again. Events hold
+/// whole objects, and a workspace record may have 200 KiB, so a longer log could take gigabytes.
+const LOG_LENGTH: usize = 1024;
 /// Jobs committed together at most.
 const BATCH: usize = 64;
 /// Jobs that may wait; further writers wait for room.

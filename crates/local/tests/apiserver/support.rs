@@ -1,7 +1,7 @@
 //! A server in this process on a free port, and clients of it.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Output;
 use std::sync::Once;
 use std::time::Duration;
@@ -23,7 +23,6 @@ pub(crate) const LONG: Duration = Duration::from_secs(30);
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) ca: String,
-    pub(crate) data_dir: PathBuf,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
@@ -78,7 +77,6 @@ impl Server {
         Self {
             address,
             ca,
-            data_dir: data_dir.to_owned(),
             stop,
             task,
         }

@@ -207,7 +207,7 @@ async fn a_version_that_left_the_log_is_gone_and_watchers_list_again() {
     let writers = (0..32).map(|writer| {
         let maps = maps.clone();
         async move {
-            for n in 0..150 {
+            for n in 0..40 {
                 set(&maps, "a", &format!("{writer}-{n}")).await;
             }
         }
