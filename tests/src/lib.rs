@@ -16,6 +16,7 @@ mod site;
 mod socket;
 mod suite;
 mod template;
+mod visitor;
 mod wait;
 
 pub use api::{Api, Reply};
@@ -30,4 +31,5 @@ pub use site::{Options, Site};
 pub use socket::Socket;
 pub use suite::{Scenario, Suite};
 pub use template::Template;
+pub use visitor::{NAVIGATION, Visitor};
 pub use wait::{Observation, until};
