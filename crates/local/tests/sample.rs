@@ -13,6 +13,7 @@ use reqwest::header::{COOKIE, LOCATION, SET_COOKIE};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
@@ -424,6 +425,21 @@ async fn frames_are_echoed_in_order() {
         back.push(bounded("an echo", socket.next()).await.unwrap().unwrap());
     }
     assert_eq!(back, sent);
+}
+
+#[tokio::test]
+async fn a_close_is_answered() {
+    let sample = Sample::start(&[]);
+    for path in ["/echo", "/shell"] {
+        let mut socket = sample.socket(path).await;
+        let frame = CloseFrame {
+            code: CloseCode::Normal,
+            reason: "done".into(),
+        };
+        socket.close(Some(frame)).await.unwrap();
+        let answered = close_code(&mut socket).await;
+        assert_eq!(answered, Some(CloseCode::Normal), "{path}");
+    }
 }
 
 #[tokio::test]

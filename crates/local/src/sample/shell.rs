@@ -158,8 +158,8 @@ async fn relay(socket: WebSocket, sample: &Sample, dimensions: Dimensions) {
                         let _ = writer.resize(dimensions.size());
                     }
                 }
-                Message::Close(_) => return,
-                Message::Ping(_) | Message::Pong(_) => {}
+                // Reading on is what answers a close; then comes the end.
+                Message::Ping(_) | Message::Pong(_) | Message::Close(_) => {}
             }
         }
     };

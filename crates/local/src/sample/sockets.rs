@@ -31,8 +31,9 @@ async fn echo_all(mut socket: WebSocket, sample: &Sample) {
                         return;
                     }
                 }
-                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
-                Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+                // Reading on is what answers a close; then comes the end.
+                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Close(_))) => {}
+                Some(Err(_)) | None => return,
             },
             () = sample.closing.cancelled() => {
                 let (mut sink, mut stream) = socket.split();
