@@ -438,3 +438,73 @@ async fn liveness_restarts_and_startup_holds_the_others_back() {
     );
     cluster.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exclusive_claim_is_one_pods_at_a_time_and_keeps_its_data() {
+    let cluster = Cluster::start().await;
+    cluster.create_claim("data", "ReadWriteOnce").await;
+    let with_claim = |text: &str| {
+        let mut container = script(text);
+        container["volumeMounts"] = json!([{"name": "d", "mountPath": "/d"}]);
+        json!({"terminationGracePeriodSeconds": 1, "containers": [container],
+            "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]})
+    };
+    cluster
+        .create(
+            "first",
+            with_claim("echo mine > $NOGOO9_VOLUME_D/f; exec sleep 1000"),
+        )
+        .await;
+    cluster.until_ready("first").await;
+    cluster
+        .create(
+            "second",
+            with_claim("cat $NOGOO9_VOLUME_D/f; exec sleep 1000"),
+        )
+        .await;
+    cluster.until_reason("second", "FailedMount").await;
+    let pod = cluster
+        .until("second", "waits", |pod| {
+            waiting(pod, "ContainerCreating").is_some()
+        })
+        .await;
+    assert!(
+        waiting(&pod, "ContainerCreating")
+            .unwrap()
+            .starts_with("Multi-Attach error"),
+        "{pod}"
+    );
+    cluster.delete("first", 1).await;
+    cluster.until_gone("first").await;
+    let pod = cluster.until_ready("second").await;
+    wait_for("it reads what was written", async || {
+        cluster.log(&pod, "c", 0) == ["mine"]
+    })
+    .await;
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_api_serves_the_logs_of_this_run_and_the_last() {
+    let cluster = Cluster::start().await;
+    let text = "echo run; if [ -e $HOME/again ]; then exec sleep 1000; fi; touch $HOME/again; echo oops >&2; exit 1";
+    cluster
+        .create("p", json!({"containers": [script(text)]}))
+        .await;
+    let restarted =
+        |pod: &Value| container(pod)["restartCount"] == 1 && condition(pod, "Ready") == "True";
+    cluster.until("p", "restarted", restarted).await;
+    let logs = async |previous: bool| {
+        let params = kube::api::LogParams {
+            previous,
+            ..Default::default()
+        };
+        cluster.pods().logs("p", &params).await.unwrap()
+    };
+    assert_eq!(logs(true).await, "run\noops\n");
+    wait_for("the second run speaks", async || {
+        logs(false).await == "run\n"
+    })
+    .await;
+    cluster.end().await;
+}

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 /// The longest that one call may take.
 const CALL: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LAST_PAUSE: Duration = Duration::from_secs(10);
+const LAST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +48,7 @@ pub(crate) async fn call<T>(
         .map_err(CallError::from)
 }
 
-/// Pauses between retries: doubles up to ten seconds.
+/// Pauses between retries: doubles up to five seconds.
 #[derive(Debug)]
 pub(crate) struct Pauses(Duration);
 

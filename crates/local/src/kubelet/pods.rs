@@ -22,8 +22,8 @@ use super::worker::{Desired, Worker};
 
 /// Errors in a row after which the watch is set up anew, with a fresh list: some
 /// answers (a resource version that the server does not know any more) would
-/// otherwise be retried for ever.
-const MAX_ERRORS: u32 = 5;
+/// otherwise be retried for ever. Few, since each error in a row also waits longer.
+const MAX_ERRORS: u32 = 3;
 /// A watch is renewed this often, so that a half-open connection is noticed.
 const WATCH_SECONDS: u32 = 60;
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Node, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Node, PersistentVolumeClaim, Pod};
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -140,6 +140,18 @@ impl Cluster {
             serde_json::from_value(json!({"metadata": {"name": name}, "data": data})).unwrap();
         Api::namespaced(self.client.clone(), NS)
             .create(&PostParams::default(), &map)
+            .await
+            .unwrap();
+    }
+
+    pub(crate) async fn create_claim(&self, name: &str, mode: &str) {
+        let claim: PersistentVolumeClaim = serde_json::from_value(json!({
+            "metadata": {"name": name},
+            "spec": {"accessModes": [mode], "resources": {"requests": {"storage": "1Gi"}}}
+        }))
+        .unwrap();
+        Api::namespaced(self.client.clone(), NS)
+            .create(&PostParams::default(), &claim)
             .await
             .unwrap();
     }
