@@ -1,6 +1,6 @@
 //! `nogoo9 status`: the parts of a local instance and its workspaces.
 
-use std::{collections::BTreeMap, io::Write as _, path::Path, time::Duration};
+use std::{collections::BTreeMap, io::Write as _, time::Duration};
 
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Pod;
@@ -27,7 +27,7 @@ pub(crate) struct StatusArgs {
 
 pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<()> {
     let dir = args.data_dir.resolve()?;
-    let Some(ready) = Ready::read(&dir)?.filter(is_alive) else {
+    let Some(ready) = Ready::read(&dir)?.filter(|ready| ready.pids.up_is_alive()) else {
         anyhow::bail!(
             "--data-dir {}: nothing runs here; start it with: nogoo9 up --data-dir {0}",
             dir.display()
@@ -38,11 +38,6 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<()> {
         .build()
         .context("cannot start the async runtime")?
         .block_on(report(&ready))
-}
-
-/// A killed instance leaves its ready file behind.
-fn is_alive(ready: &Ready) -> bool {
-    Path::new("/proc").join(ready.pids.up.to_string()).exists()
 }
 
 async fn report(ready: &Ready) -> anyhow::Result<()> {
@@ -87,6 +82,7 @@ async fn health(http: &reqwest::Client, admin: &str) -> String {
 /// The pods of each workspace, read from the cluster: this works without control too.
 async fn cluster(ready: &Ready) -> anyhow::Result<BTreeMap<String, Vec<PodView>>> {
     let connection = connect(Some(&ready.kubeconfig), Retry::Off).await?;
+    connection.check(WORKSPACES_NAMESPACE).await?;
     let api: Api<Pod> = Api::namespaced(connection.client, WORKSPACES_NAMESPACE);
     let params = ListParams::default().labels(&format!("{}={}", keys::TYPE, keys::TYPE_WORKSPACE));
     let pods = tokio::time::timeout(ASK, api.list(&params))

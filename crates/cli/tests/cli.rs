@@ -279,8 +279,12 @@ fn a_kill_leaves_no_process_and_the_next_start_resumes() {
         (!before.values().any(|pid| runs(*pid))).then_some(())
     });
 
+    // As a killed instance that was ready leaves it behind.
+    let stale = install.data().join("ready.json");
+    fs::write(&stale, "{}").unwrap();
     let again = Up::start(install.up(&[]));
     again.children(&["apiserver", "sleep"]);
+    assert!(!stale.exists());
     assert_eq!(
         fs::read(install.data().join("kubeconfig")).unwrap(),
         kubeconfig

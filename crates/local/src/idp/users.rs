@@ -36,7 +36,7 @@ pub const USERS: [User; 4] = [
         name: "Ada Admin",
         email: "admin@nogoo9.test",
         roles: &["admin"],
-        about: "Manages everyone's workspaces",
+        about: "Manages all workspaces",
     },
     User {
         sub: "vera",

@@ -86,6 +86,22 @@ impl Ready {
     }
 }
 
+impl Pids {
+    /// Whether `nogoo9 up` still runs: a killed one leaves its ready file behind.
+    pub fn up_is_alive(&self) -> bool {
+        let folder = Path::new("/proc").join(self.up.to_string());
+        let stat = std::fs::read_to_string(folder.join("stat")).unwrap_or_default();
+        let state = stat
+            .rsplit(") ")
+            .next()
+            .and_then(|rest| rest.chars().next());
+        // The id may be that of a zombie, or of another program by now.
+        let line = std::fs::read(folder.join("cmdline")).unwrap_or_default();
+        !matches!(state, None | Some('Z' | 'X'))
+            && line.split(|b| *b == 0).any(|word| word == b"up")
+    }
+}
+
 /// Asks a part's /readyz.
 ///
 /// # Errors

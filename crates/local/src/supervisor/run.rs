@@ -87,6 +87,8 @@ impl Up {
     /// Starts all parts and watches over them. Whatever was started is in `parts`, so that
     /// this can be dropped at any point.
     async fn run(&mut self) -> Result<(), UpError> {
+        // A killed instance leaves its ready files, which would speak for us too early.
+        self.unpublish();
         let mut ports = ports::reserve(&self.dir, self.options.listen).await?;
         let spawner = Spawner::start().map_err(|e| UpError::System(e.to_string()))?;
         let http = reqwest::Client::builder()
