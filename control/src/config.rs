@@ -10,8 +10,12 @@ use url::Url;
 /// The co-process of the nogoo9 edge: MCP tools, JSON API, sign-in, and background upgrades of
 /// cloud workspaces.
 #[derive(Parser, Debug)]
-#[command(name = "nogoo9-control", version, after_help = "All flags can also be set by their environment variables, \
-    or in the file named by --config. --check-config tells whether all is well.")]
+#[command(
+    name = "nogoo9-control",
+    version,
+    after_help = "All flags can also be set by their environment variables, \
+    or in the file named by --config. --check-config tells whether all is well."
+)]
 pub struct Args {
     #[command(flatten)]
     common: CommonArgs,
@@ -34,7 +38,12 @@ struct ControlArgs {
     #[arg(long, env = "NOGOO9_CLIENT_SECRET_FILE", value_name = "FILE")]
     client_secret_file: Option<String>,
     /// Admin URL of a proxy, asked which pods are still in use; may be repeated.
-    #[arg(long, env = "NOGOO9_PROXY_ADMIN", value_name = "URL", value_delimiter = ',')]
+    #[arg(
+        long,
+        env = "NOGOO9_PROXY_ADMIN",
+        value_name = "URL",
+        value_delimiter = ','
+    )]
     proxy_admin: Vec<String>,
     /// Folder with templates, one YAML or JSON file each, beside those in ConfigMaps.
     #[arg(long, env = "NOGOO9_TEMPLATES_DIR", value_name = "DIR")]
@@ -67,16 +76,31 @@ impl Configure for Args {
 
     fn settings(&self, problems: &mut Problems) -> Option<Settings> {
         // Everything is looked at before anything is unwrapped, so that all mistakes are seen.
-        let ControlArgs { namespace, client_id, client_secret_file, proxy_admin, templates_dir } = &self.control;
+        let ControlArgs {
+            namespace,
+            client_id,
+            client_secret_file,
+            proxy_admin,
+            templates_dir,
+        } = &self.control;
         let common = self.common.resolve(&Defaults::CONTROL, problems);
         let namespace = problems.namespace("namespace", namespace.as_deref(), "nogoo9-system");
-        let client_id = problems.required("client-id", client_id.as_deref(), "nogoo9").map(ToOwned::to_owned);
-        let client_secret = problems.secret_file("client-secret-file", client_secret_file.as_deref());
+        let client_id = problems
+            .required("client-id", client_id.as_deref(), "nogoo9")
+            .map(ToOwned::to_owned);
+        let client_secret =
+            problems.secret_file("client-secret-file", client_secret_file.as_deref());
         let proxies = problems.urls("proxy-admin", proxy_admin);
         if let Some(folder) = templates_dir
             && let Err(error) = std::fs::read_dir(folder)
         {
-            problems.add("templates-dir", format!("{} cannot be read: {error}; name an existing folder", folder.display()));
+            problems.add(
+                "templates-dir",
+                format!(
+                    "{} cannot be read: {error}; name an existing folder",
+                    folder.display()
+                ),
+            );
         }
         if let (Some(common), Some(own)) = (&common, &namespace)
             && common.kube.workspaces_namespace == *own
@@ -103,10 +127,14 @@ mod tests {
     use nogoo9_runtime::config::{ConfigError, Loaded, load};
 
     fn settings(flags: &[&str]) -> Result<Settings, Vec<String>> {
-        let line = std::iter::once("nogoo9-control").chain(flags.iter().copied()).map(Into::into);
+        let line = std::iter::once("nogoo9-control")
+            .chain(flags.iter().copied())
+            .map(Into::into);
         match load::<Args>(line) {
             Ok(Loaded::Run(settings)) => Ok(settings),
-            Err(ConfigError::Problems(all)) => Err(all.into_iter().map(|problem| problem.flag).collect()),
+            Err(ConfigError::Problems(all)) => {
+                Err(all.into_iter().map(|problem| problem.flag).collect())
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -122,19 +150,38 @@ mod tests {
         ])
         .unwrap_err();
         flags.sort();
-        let expected =
-            ["client-id", "client-secret-file", "issuer", "listen", "namespace", "proxy-admin", "public-url", "templates-dir"];
+        let expected = [
+            "client-id",
+            "client-secret-file",
+            "issuer",
+            "listen",
+            "namespace",
+            "proxy-admin",
+            "public-url",
+            "templates-dir",
+        ];
         assert_eq!(flags, expected);
     }
 
     #[test]
     fn defaults_and_one_namespace_for_both() {
-        let good = ["--public-url=http://localhost:9009", "--issuer=http://localhost:9011", "--client-id=nogoo9"];
+        let good = [
+            "--public-url=http://localhost:9009",
+            "--issuer=http://localhost:9011",
+            "--client-id=nogoo9",
+        ];
         let settings_ = settings(&good).unwrap();
         assert_eq!(settings_.namespace, "nogoo9-system");
         assert_eq!(settings_.common.public.listen.port(), 9010);
-        assert_eq!(settings_.common.identity.audiences, ["http://localhost:9009/mcp"]);
-        let flags = [&good[..], &["--namespace=one", "--workspaces-namespace=one"]].concat();
+        assert_eq!(
+            settings_.common.identity.audiences,
+            ["http://localhost:9009/mcp"]
+        );
+        let flags = [
+            &good[..],
+            &["--namespace=one", "--workspaces-namespace=one"],
+        ]
+        .concat();
         assert_eq!(settings(&flags).unwrap_err(), ["namespace"]);
     }
 }

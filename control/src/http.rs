@@ -52,13 +52,19 @@ pub fn router(app: App) -> Router {
     Router::new()
         .nest("/api/v1", api)
         .merge(mcp)
-        .merge(page::router(app).layer(DefaultBodyLimit::max(MAX_BODY)).layer(from_fn(timeout)))
+        .merge(
+            page::router(app)
+                .layer(DefaultBodyLimit::max(MAX_BODY))
+                .layer(from_fn(timeout)),
+        )
         .fallback(|| async { reply::not_found() })
 }
 
 /// What wraps every route, login's too.
 pub fn limits(router: Router) -> Router {
-    router.layer(from_fn(no_sniff)).layer(CatchPanicLayer::new())
+    router
+        .layer(from_fn(no_sniff))
+        .layer(CatchPanicLayer::new())
 }
 
 async fn timeout(request: axum::extract::Request, next: axum::middleware::Next) -> Response {
@@ -70,6 +76,9 @@ async fn timeout(request: axum::extract::Request, next: axum::middleware::Next) 
 
 async fn no_sniff(request: axum::extract::Request, next: axum::middleware::Next) -> Response {
     let mut response = next.run(request).await;
-    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response.headers_mut().insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
     response
 }

@@ -33,7 +33,9 @@ pub fn endpoint(
 ) -> StreamableHttpService<Tools, NeverSessionManager> {
     let mut hosts: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(Into::into).into();
     hosts.push(authority(public));
-    let mut origins: Vec<String> = ["localhost", "127.0.0.1", "[::1]"].map(|host| format!("http://{host}:*")).into();
+    let mut origins: Vec<String> = ["localhost", "127.0.0.1", "[::1]"]
+        .map(|host| format!("http://{host}:*"))
+        .into();
     origins.push(public.origin().ascii_serialization());
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
@@ -44,5 +46,9 @@ pub fn endpoint(
         .with_max_request_body_bytes(MAX_BODY)
         .with_cancellation_token(stop);
     let tools = Tools::new(service);
-    StreamableHttpService::new(move || Ok(tools.clone()), Arc::new(NeverSessionManager::default()), config)
+    StreamableHttpService::new(
+        move || Ok(tools.clone()),
+        Arc::new(NeverSessionManager::default()),
+        config,
+    )
 }

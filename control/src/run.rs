@@ -9,6 +9,7 @@ use crate::template::source::Source;
 use crate::upgrade::{Engine, EngineConfig, Proxies};
 use anyhow::Context as _;
 use axum::Router;
+use nogoo9_identity::Authenticator;
 use nogoo9_identity::bearer::{BearerConfig, Bearers};
 use nogoo9_identity::jwks::Keys;
 use nogoo9_identity::keys::{SigningKey, public_jwks};
@@ -16,7 +17,6 @@ use nogoo9_identity::keyset::KeySet;
 use nogoo9_identity::policy::ClaimPolicy;
 use nogoo9_identity::session::{SessionSigner, Sessions};
 use nogoo9_identity::source::KeySource;
-use nogoo9_identity::Authenticator;
 use nogoo9_model::access::Role;
 use nogoo9_runtime::kube::{Connection, Retry, connect};
 use nogoo9_runtime::shutdown::Shutdown;
@@ -46,33 +46,55 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let public = listen::bind("listen", settings.common.public.listen).await?;
     let admin_listener = listen::bind("admin-listen", settings.common.admin.listen).await?;
     let connection = connect(settings.common.kube.kubeconfig.as_deref(), Retry::Off).await?;
-    connection.check(&settings.common.kube.workspaces_namespace).await?;
+    connection
+        .check(&settings.common.kube.workspaces_namespace)
+        .await?;
 
     let readiness = admin::Readiness::new();
     let keys_check = readiness.register("session-keys", "waiting for the session key");
-    let cache_check = readiness.register("cluster", "waiting for the first list of records, pods and operations");
+    let cache_check = readiness.register(
+        "cluster",
+        "waiting for the first list of records, pods and operations",
+    );
     let template_check = readiness.register("templates", "waiting for the first list of templates");
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
     let admin_stop = CancellationToken::new();
     let admin_router = admin::router(readiness, Arc::new(registry));
-    let admin_server = tokio::spawn(admin::serve(admin_listener, admin_router, admin_stop.clone()));
+    let admin_server = tokio::spawn(admin::serve(
+        admin_listener,
+        admin_router,
+        admin_stop.clone(),
+    ));
 
     let Some(key) = session_key(&connection, &settings.namespace, &shutdown.graceful).await? else {
         return Ok(());
     };
     keys_check.ready();
-    let control = Control::start(&settings, &connection, key, metrics, shutdown.graceful.clone())?;
+    let control = Control::start(
+        &settings,
+        &connection,
+        key,
+        metrics,
+        shutdown.graceful.clone(),
+    )?;
     let (caches, templates) = (control.caches.clone(), control.templates.clone());
     tokio::spawn(async move {
         tokio::join!(
-            async { caches.synced().await; cache_check.ready(); },
-            async { templates.synced().await; template_check.ready(); }
+            async {
+                caches.synced().await;
+                cache_check.ready();
+            },
+            async {
+                templates.synced().await;
+                template_check.ready();
+            }
         )
     });
     tracing::info!(listen = %settings.common.public.listen, url = %settings.common.public.url, "control is listening");
     let graceful = shutdown.graceful.clone();
-    let server = axum::serve(public, control.router).with_graceful_shutdown(graceful.clone().cancelled_owned());
+    let server = axum::serve(public, control.router)
+        .with_graceful_shutdown(graceful.clone().cancelled_owned());
     tokio::select! {
         served = server.into_future() => served.context("the listener failed")?,
         () = async { graceful.cancelled().await; tokio::time::sleep(STOP_GRACE).await } => {
@@ -97,7 +119,9 @@ async fn session_key(
     loop {
         match login::keys::load_or_create(connection.client.clone(), namespace).await {
             Ok(key) => return Ok(Some(key)),
-            Err(error) if error.is_transient() => tracing::warn!(%error, "no session key yet; trying again"),
+            Err(error) if error.is_transient() => {
+                tracing::warn!(%error, "no session key yet; trying again");
+            }
             Err(error) => return Err(error.into()),
         }
         tokio::select! {
@@ -132,11 +156,19 @@ impl Control {
         stop: CancellationToken,
     ) -> anyhow::Result<Self> {
         let common = &settings.common;
-        let cluster = Cluster::new(connection, settings.namespace.clone(), common.kube.workspaces_namespace.clone());
-        let templates = Source::start(&cluster, settings.templates_dir.clone()).context("--templates-dir cannot be read")?;
+        let cluster = Cluster::new(
+            connection,
+            settings.namespace.clone(),
+            common.kube.workspaces_namespace.clone(),
+        );
+        let templates = Source::start(&cluster, settings.templates_dir.clone())
+            .context("--templates-dir cannot be read")?;
         let proxies = Proxies::new(settings.proxies.clone(), common.admin.token.clone())
             .context("no HTTP client can be made")?;
-        let (engine, worker) = Engine::new(EngineConfig { cluster: cluster.clone(), proxies: proxies.clone() });
+        let (engine, worker) = Engine::new(EngineConfig {
+            cluster: cluster.clone(),
+            proxies: proxies.clone(),
+        });
         let poke = engine.clone();
         let caches = Arc::new(Caches::start(&cluster, move |id: &str| poke.poke(id)));
         let worker = tokio::spawn(worker.run(caches.clone(), stop.clone()));
@@ -156,7 +188,11 @@ impl Control {
         let login = login(settings, policy, key, connection)?;
         let app = App {
             service,
-            auth: Auth::new(Arc::new(authenticator), &common.public.url, connection.clock.clone()),
+            auth: Auth::new(
+                Arc::new(authenticator),
+                &common.public.url,
+                connection.clock.clone(),
+            ),
             public: common.public.url.clone(),
             issuer: Url::parse(&common.identity.issuer).context("--issuer is no URL")?,
             stop: stop.clone(),
@@ -170,7 +206,12 @@ impl Control {
                 stop.cancel();
             }
         });
-        Ok(Self { router, caches, templates, engine })
+        Ok(Self {
+            router,
+            caches,
+            templates,
+            engine,
+        })
     }
 }
 
@@ -180,7 +221,11 @@ fn policy(settings: &Settings) -> ClaimPolicy {
         roles_claim: identity.roles_claim.join("."),
         admin_role: identity.admin_role.clone(),
         admin_subs: identity.admin_subs.clone(),
-        default_role: if identity.default_role == "viewer" { Role::Viewer } else { Role::User },
+        default_role: if identity.default_role == "viewer" {
+            Role::Viewer
+        } else {
+            Role::User
+        },
     }
 }
 
@@ -193,11 +238,15 @@ fn authenticator(
     let (issuer_keys, refresher) = Keys::new(KeySource::Issuer(identity.issuer.clone()));
     let refresher = tokio::spawn(refresher.run());
     let bearers = Bearers::new(
-        BearerConfig { issuer: identity.issuer.clone(), audiences: identity.audiences.clone() },
+        BearerConfig {
+            issuer: identity.issuer.clone(),
+            audiences: identity.audiences.clone(),
+        },
         policy.clone(),
         issuer_keys,
     );
-    let own = KeySet::parse(public_jwks([key]).as_bytes()).context("the session key cannot be used")?;
+    let own =
+        KeySet::parse(public_jwks([key]).as_bytes()).context("the session key cannot be used")?;
     let public = &settings.common.public.url;
     let sessions = Sessions::new(public.as_str(), policy.clone(), Keys::fixed(own));
     let names = nogoo9_identity::cookie::CookieNames::new(public.scheme() == "https");
@@ -216,7 +265,10 @@ fn login(
         workspace_domain: public.workspace_domain.to_string(),
         issuer: identity.issuer.clone(),
         client_id: settings.client_id.clone(),
-        client_secret: settings.client_secret.as_ref().map(|secret| secret.expose().to_owned()),
+        client_secret: settings
+            .client_secret
+            .as_ref()
+            .map(|secret| secret.expose().to_owned()),
         // The browser's session rests on the ID token; no access token of its own is needed.
         resource: None,
         audience: identity.audiences.first().cloned().unwrap_or_default(),
@@ -225,5 +277,6 @@ fn login(
     };
     let clock = connection.clock.clone();
     let signer = SessionSigner::new(key, config.token_issuer());
-    Login::new(config, policy, signer, Arc::new(move || clock.now())).context("the session key cannot be used")
+    Login::new(config, policy, signer, Arc::new(move || clock.now()))
+        .context("the session key cannot be used")
 }

@@ -63,7 +63,11 @@ impl Service {
     ///
     /// # Errors
     /// The token lacks the scope.
-    pub async fn list_workspaces(&self, caller: &Caller, args: &ListWorkspaces) -> Answer<Workspaces> {
+    pub async fn list_workspaces(
+        &self,
+        caller: &Caller,
+        args: &ListWorkspaces,
+    ) -> Answer<Workspaces> {
         self.count("list_workspaces", workspaces::list(&self.0, caller, args))
     }
 
@@ -79,8 +83,15 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError`].
-    pub async fn spawn_workspace(&self, caller: &Caller, args: SpawnWorkspace) -> Answer<Workspace> {
-        self.count("spawn_workspace", lifecycle::spawn(&self.0, caller, args).await)
+    pub async fn spawn_workspace(
+        &self,
+        caller: &Caller,
+        args: SpawnWorkspace,
+    ) -> Answer<Workspace> {
+        self.count(
+            "spawn_workspace",
+            lifecycle::spawn(&self.0, caller, args).await,
+        )
     }
 
     /// Starts a stopped workspace; one that runs stays as it is.
@@ -88,7 +99,10 @@ impl Service {
     /// # Errors
     /// [`ServiceError`].
     pub async fn start_workspace(&self, caller: &Caller, id: &str) -> Answer<Workspace> {
-        self.count("start_workspace", lifecycle::start(&self.0, caller, id).await)
+        self.count(
+            "start_workspace",
+            lifecycle::start(&self.0, caller, id).await,
+        )
     }
 
     /// Stops a workspace; its record stays.
@@ -104,7 +118,10 @@ impl Service {
     /// # Errors
     /// [`ServiceError`].
     pub async fn delete_workspace(&self, caller: &Caller, id: &str) -> Answer<Deletion> {
-        self.count("delete_workspace", lifecycle::delete(&self.0, caller, id).await)
+        self.count(
+            "delete_workspace",
+            lifecycle::delete(&self.0, caller, id).await,
+        )
     }
 
     /// Begins an upgrade, durably, and returns; or returns the one that is under way.
@@ -112,7 +129,10 @@ impl Service {
     /// # Errors
     /// [`ServiceError`]; then nothing was touched.
     pub async fn upgrade_workspace(&self, caller: &Caller, id: &str) -> Answer<Upgrade> {
-        self.count("upgrade_workspace", upgrades::upgrade(&self.0, caller, id).await)
+        self.count(
+            "upgrade_workspace",
+            upgrades::upgrade(&self.0, caller, id).await,
+        )
     }
 
     /// One operation.
@@ -127,8 +147,15 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError`].
-    pub async fn wait_for_operation(&self, caller: &Caller, args: &WaitForOperation) -> Answer<Operation> {
-        self.count("wait_for_operation", operations::wait(&self.0, caller, args).await)
+    pub async fn wait_for_operation(
+        &self,
+        caller: &Caller,
+        args: &WaitForOperation,
+    ) -> Answer<Operation> {
+        self.count(
+            "wait_for_operation",
+            operations::wait(&self.0, caller, args).await,
+        )
     }
 
     /// The newest operations that the caller may see.
@@ -158,7 +185,10 @@ impl Service {
     /// Who is calling and what they may do.
     #[must_use]
     pub fn get_capabilities(&self, caller: &Caller) -> Capabilities {
-        let own = Target::Workspace { owner: &caller.sub, visibility: &Visibility::Private };
+        let own = Target::Workspace {
+            owner: &caller.sub,
+            visibility: &Visibility::Private,
+        };
         let role = match caller.role {
             nogoo9_model::access::Role::Viewer => "viewer",
             nogoo9_model::access::Role::User => "user",
@@ -171,7 +201,10 @@ impl Service {
             is_admin: caller.is_admin(),
             can_spawn: may(caller, Action::Spawn, own).is_ok(),
             can_upgrade_all: may(caller, Action::UpgradeAll, Target::Nothing).is_ok(),
-            scopes: caller.scopes.as_ref().map(|scopes| scopes.iter().cloned().collect()),
+            scopes: caller
+                .scopes
+                .as_ref()
+                .map(|scopes| scopes.iter().cloned().collect()),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
@@ -194,12 +227,22 @@ fn allow<'a, R: std::borrow::Borrow<Record>>(
         return Err(Denied::AccessDenied);
     };
     let owner = &found.borrow().owner;
-    may(caller, action, Target::Workspace { owner, visibility: &Visibility::Private })?;
+    may(
+        caller,
+        action,
+        Target::Workspace {
+            owner,
+            visibility: &Visibility::Private,
+        },
+    )?;
     Ok(found)
 }
 
 /// Whether the caller may read anything at all.
 fn allow_reading(caller: &Caller) -> Result<(), Denied> {
-    let own = Target::Workspace { owner: &caller.sub, visibility: &Visibility::Private };
+    let own = Target::Workspace {
+        owner: &caller.sub,
+        visibility: &Visibility::Private,
+    };
     may(caller, Action::Read, own)
 }

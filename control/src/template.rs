@@ -5,11 +5,11 @@
 //! spec and of those annotations that reach a pod, so rewriting it in another style or touching its
 //! deadlines does not make workspaces outdated.
 
+pub mod folder;
 mod parameters;
 mod parse;
 mod render;
 pub mod source;
-pub mod folder;
 mod substitute;
 mod version;
 
@@ -43,7 +43,10 @@ impl Template {
     /// The images of its containers, in order.
     pub fn images(&self) -> impl Iterator<Item = &str> {
         let containers = self.spec.get("containers").and_then(Value::as_array);
-        containers.into_iter().flatten().filter_map(|container| container.get("image")?.as_str())
+        containers
+            .into_iter()
+            .flatten()
+            .filter_map(|container| container.get("image")?.as_str())
     }
 
     /// The pod spec as parsed, variables unreplaced.
@@ -83,7 +86,9 @@ impl TemplateError {
     /// The template's name.
     pub fn name(&self) -> &str {
         match self {
-            Self::NotFound { name } | Self::Broken { name, .. } | Self::Unreadable { name, .. } => name,
+            Self::NotFound { name } | Self::Broken { name, .. } | Self::Unreadable { name, .. } => {
+                name
+            }
         }
     }
 }

@@ -44,7 +44,11 @@ async fn list(
     }
 }
 
-async fn workspace(State(service): State<Service>, Extension(caller): By, Path(id): Path<String>) -> Response {
+async fn workspace(
+    State(service): State<Service>,
+    Extension(caller): By,
+    Path(id): Path<String>,
+) -> Response {
     json(service.get_workspace(&caller, &id).await)
 }
 
@@ -67,19 +71,35 @@ async fn spawn(
     }
 }
 
-async fn start(State(service): State<Service>, Extension(caller): By, Path(id): Path<String>) -> Response {
+async fn start(
+    State(service): State<Service>,
+    Extension(caller): By,
+    Path(id): Path<String>,
+) -> Response {
     json(service.start_workspace(&caller, &id).await)
 }
 
-async fn stop(State(service): State<Service>, Extension(caller): By, Path(id): Path<String>) -> Response {
+async fn stop(
+    State(service): State<Service>,
+    Extension(caller): By,
+    Path(id): Path<String>,
+) -> Response {
     json(service.stop_workspace(&caller, &id).await)
 }
 
-async fn delete(State(service): State<Service>, Extension(caller): By, Path(id): Path<String>) -> Response {
+async fn delete(
+    State(service): State<Service>,
+    Extension(caller): By,
+    Path(id): Path<String>,
+) -> Response {
     json(service.delete_workspace(&caller, &id).await)
 }
 
-async fn upgrade(State(service): State<Service>, Extension(caller): By, Path(id): Path<String>) -> Response {
+async fn upgrade(
+    State(service): State<Service>,
+    Extension(caller): By,
+    Path(id): Path<String>,
+) -> Response {
     json(service.upgrade_workspace(&caller, &id).await)
 }
 
@@ -87,7 +107,11 @@ async fn operations(State(service): State<Service>, Extension(caller): By) -> Re
     json(service.list_operations(&caller).await)
 }
 
-async fn operation(State(service): State<Service>, Extension(caller): By, Path(id): Path<String>) -> Response {
+async fn operation(
+    State(service): State<Service>,
+    Extension(caller): By,
+    Path(id): Path<String>,
+) -> Response {
     json(service.get_operation(&caller, &id).await)
 }
 
@@ -122,7 +146,11 @@ async fn templates(State(service): State<Service>, Extension(caller): By) -> Res
     json(service.list_templates(&caller).await)
 }
 
-async fn template(State(service): State<Service>, Extension(caller): By, Path(name): Path<String>) -> Response {
+async fn template(
+    State(service): State<Service>,
+    Extension(caller): By,
+    Path(name): Path<String>,
+) -> Response {
     json(service.get_template(&caller, &name).await)
 }
 

@@ -51,7 +51,11 @@ impl Auth {
     pub async fn prove(&self, method: &http::Method, headers: &http::HeaderMap) -> Proof {
         let inner = &self.0;
         let now = inner.clock.now();
-        match inner.authenticator.authenticate_async(method, headers, &inner.host, now).await {
+        match inner
+            .authenticator
+            .authenticate_async(method, headers, &inner.host, now)
+            .await
+        {
             Ok(Some(proof)) => Proof::Caller(proof.caller().clone(), proof.via),
             Ok(None) => Proof::Nothing,
             Err(error) => Proof::Refused(error),
@@ -63,7 +67,9 @@ impl Auth {
     pub fn unauthorized(&self, refused: Option<TokenError>) -> Response {
         let mut response = reply::unauthorized(refused.as_ref());
         if let Ok(value) = HeaderValue::from_str(&challenge(&self.0.metadata, refused, None)) {
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, value);
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, value);
         }
         response
     }
@@ -73,7 +79,8 @@ impl Auth {
 #[must_use]
 pub fn authority(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
-    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+    url.port()
+        .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
 /// Lets verified callers through, with [`Caller`] among the request's extensions.

@@ -31,10 +31,19 @@ pub(super) fn router(app: App) -> Router {
         .route("/", get(index))
         .route("/ui/list", get(fragment))
         .route("/ui/new", get(new::form).post(new::spawn))
-        .route("/ui/workspaces/{id}/delete", get(actions::confirm_delete).post(actions::delete))
+        .route(
+            "/ui/workspaces/{id}/delete",
+            get(actions::confirm_delete).post(actions::delete),
+        )
         .route("/ui/workspaces/{id}/{action}", post(actions::act))
-        .route("/ui/style.css", get(|| asset("text/css; charset=utf-8", STYLE)))
-        .route("/ui/refresh.js", get(|| asset("text/javascript; charset=utf-8", SCRIPT)))
+        .route(
+            "/ui/style.css",
+            get(|| asset("text/css; charset=utf-8", STYLE)),
+        )
+        .route(
+            "/ui/refresh.js",
+            get(|| asset("text/javascript; charset=utf-8", SCRIPT)),
+        )
         .layer(layer)
         .with_state(app)
 }
@@ -55,13 +64,22 @@ fn guard(mut response: Response, policy: Option<HeaderValue>) -> Response {
     if let Some(policy) = policy {
         headers.insert(header::CONTENT_SECURITY_POLICY, policy);
     }
-    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    headers.insert(HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin"));
+    headers.insert(
+        header::REFERRER_POLICY,
+        HeaderValue::from_static("no-referrer"),
+    );
+    headers.insert(
+        HeaderName::from_static("cross-origin-opener-policy"),
+        HeaderValue::from_static("same-origin"),
+    );
     response
 }
 
 async fn asset(kind: &'static str, body: &'static str) -> Response {
-    let headers = [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "max-age=300")];
+    let headers = [
+        (header::CONTENT_TYPE, kind),
+        (header::CACHE_CONTROL, "max-age=300"),
+    ];
     (headers, body).into_response()
 }
 
@@ -76,7 +94,9 @@ async fn signed_in(app: &App, method: &Method, headers: &HeaderMap) -> Result<Ca
         Proof::Caller(caller, _) => Ok(caller),
         // A form that was sent without a session that counts: whoever sent it signs in first, and
         // then presses the button again.
-        Proof::Nothing | Proof::Refused(_) => Err(no_store(Redirect::to("/auth/login?return=/").into_response())),
+        Proof::Nothing | Proof::Refused(_) => Err(no_store(
+            Redirect::to("/auth/login?return=/").into_response(),
+        )),
     }
 }
 
@@ -84,7 +104,10 @@ async fn index(State(app): State<App>, method: Method, headers: HeaderMap) -> Re
     let Proof::Caller(caller, _) = app.auth.prove(&method, &headers).await else {
         return page(StatusCode::OK, layout::signed_out());
     };
-    let workspaces = app.service.list_workspaces(&caller, &ListWorkspaces::default()).await;
+    let workspaces = app
+        .service
+        .list_workspaces(&caller, &ListWorkspaces::default())
+        .await;
     let templates = app.service.list_templates(&caller).await;
     let can_spawn = app.service.get_capabilities(&caller).can_spawn;
     match (workspaces, templates) {
@@ -108,7 +131,11 @@ async fn fragment(State(app): State<App>, method: Method, headers: HeaderMap) ->
     let Proof::Caller(caller, _) = app.auth.prove(&method, &headers).await else {
         return no_store(StatusCode::UNAUTHORIZED.into_response());
     };
-    match app.service.list_workspaces(&caller, &ListWorkspaces::default()).await {
+    match app
+        .service
+        .list_workspaces(&caller, &ListWorkspaces::default())
+        .await
+    {
         Ok(workspaces) => page(StatusCode::OK, list::list(&caller, &workspaces)),
         Err(error) => no_store(error.code().status().into_response()),
     }
@@ -123,7 +150,10 @@ fn failed(caller: &Caller, error: &crate::service::ServiceError) -> Response {
             p { a.button href="/" { "Back to the workspaces" } }
         }
     };
-    page(error.code().status(), layout::signed_in(caller, "That did not work", &body))
+    page(
+        error.code().status(),
+        layout::signed_in(caller, "That did not work", &body),
+    )
 }
 
 /// Back to the list, once something was done.

@@ -17,7 +17,9 @@ impl IntoResponse for ServiceError {
         let body = self.body();
         let mut response = (body.code.status(), Json(&body)).into_response();
         if body.retryable {
-            response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, RETRY_AFTER);
         }
         no_store(response)
     }
@@ -33,28 +35,50 @@ pub(super) fn json<T: Serialize>(result: Result<T, ServiceError>) -> Response {
 
 /// The body of the request was no such JSON, or the query no such query.
 pub(super) fn bad_body(rejection: &JsonRejection) -> Response {
-    failure(rejection.status(), "invalid_argument", &rejection.body_text())
+    failure(
+        rejection.status(),
+        "invalid_argument",
+        &rejection.body_text(),
+    )
 }
 
 pub(super) fn bad_query(rejection: &QueryRejection) -> Response {
-    failure(rejection.status(), "invalid_argument", &rejection.body_text())
+    failure(
+        rejection.status(),
+        "invalid_argument",
+        &rejection.body_text(),
+    )
 }
 
 pub(super) fn not_found() -> Response {
-    failure(StatusCode::NOT_FOUND, "not_found", "There is nothing at this address; see /api/v1/workspaces")
+    failure(
+        StatusCode::NOT_FOUND,
+        "not_found",
+        "There is nothing at this address; see /api/v1/workspaces",
+    )
 }
 
 pub(super) fn method_not_allowed() -> Response {
-    failure(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "This address takes other methods")
+    failure(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        "This address takes other methods",
+    )
 }
 
 pub(super) fn timed_out() -> Response {
-    failure(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "It took too long; try again")
+    failure(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "unavailable",
+        "It took too long; try again",
+    )
 }
 
 pub(super) fn unauthorized(refused: Option<&TokenError>) -> Response {
     let message = match refused {
-        Some(error) => format!("The bearer token does not count: {error}. Sign in again for a new one"),
+        Some(error) => {
+            format!("The bearer token does not count: {error}. Sign in again for a new one")
+        }
         None => "Sign in, or send a bearer token".to_owned(),
     };
     failure(StatusCode::UNAUTHORIZED, "unauthenticated", &message)
@@ -65,6 +89,8 @@ fn failure(status: StatusCode, code: &str, message: &str) -> Response {
 }
 
 pub(super) fn no_store(mut response: Response) -> Response {
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+        .headers_mut()
+        .insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

@@ -33,8 +33,9 @@ impl IntoCallToolResult for Failure {
             Self::Tool(error) => error,
             Self::Protocol(error) => return Err(error),
         };
-        let text = serde_json::to_string(&error.body())
-            .map_err(|_| ErrorData::internal_error("the error could not be written as JSON", None))?;
+        let text = serde_json::to_string(&error.body()).map_err(|_| {
+            ErrorData::internal_error("the error could not be written as JSON", None)
+        })?;
         Ok(CallToolResult::error(vec![ContentBlock::text(text)]).into())
     }
 }

@@ -2,8 +2,9 @@
 
 use super::failure::Failure;
 use crate::service::{
-    Capabilities, Deletion, ListWorkspaces, MAX_WAIT, Operation, OperationId, Operations, Service, SpawnWorkspace,
-    Template, TemplateName, Templates, Upgrade, WaitForOperation, Workspace, WorkspaceId, Workspaces,
+    Capabilities, Deletion, ListWorkspaces, MAX_WAIT, Operation, OperationId, Operations, Service,
+    SpawnWorkspace, Template, TemplateName, Templates, Upgrade, WaitForOperation, Workspace,
+    WorkspaceId, Workspaces,
 };
 use http::request::Parts;
 use nogoo9_model::access::Caller;
@@ -44,14 +45,22 @@ impl Tools {
     /// Tools over this service.
     #[must_use]
     pub fn new(service: Service) -> Self {
-        Self { service, tool_router: Self::tool_router() }
+        Self {
+            service,
+            tool_router: Self::tool_router(),
+        }
     }
 
     /// List workspaces with their status, address and version, and whether their template has moved
     /// on. One's own; admins see everyone's unless mine is true.
     #[tool(
         title = "List workspaces",
-        annotations(read_only_hint = true, destructive_hint = false, idempotent_hint = true, open_world_hint = false)
+        annotations(
+            read_only_hint = true,
+            destructive_hint = false,
+            idempotent_hint = true,
+            open_world_hint = false
+        )
     )]
     async fn list_workspaces(
         &self,
@@ -66,7 +75,12 @@ impl Tools {
     /// template, and why its last upgrade failed.
     #[tool(
         title = "Get workspace",
-        annotations(read_only_hint = true, destructive_hint = false, idempotent_hint = true, open_world_hint = false)
+        annotations(
+            read_only_hint = true,
+            destructive_hint = false,
+            idempotent_hint = true,
+            open_world_hint = false
+        )
     )]
     async fn get_workspace(
         &self,
@@ -80,7 +94,12 @@ impl Tools {
     /// Make a new workspace from a template. Returns at once; get_workspace tells when it runs.
     #[tool(
         title = "Spawn workspace",
-        annotations(read_only_hint = false, destructive_hint = false, idempotent_hint = false, open_world_hint = false)
+        annotations(
+            read_only_hint = false,
+            destructive_hint = false,
+            idempotent_hint = false,
+            open_world_hint = false
+        )
     )]
     async fn spawn_workspace(
         &self,
@@ -94,7 +113,12 @@ impl Tools {
     /// Start a stopped workspace. Does nothing to one that runs.
     #[tool(
         title = "Start workspace",
-        annotations(read_only_hint = false, destructive_hint = false, idempotent_hint = true, open_world_hint = false)
+        annotations(
+            read_only_hint = false,
+            destructive_hint = false,
+            idempotent_hint = true,
+            open_world_hint = false
+        )
     )]
     async fn start_workspace(
         &self,
@@ -109,7 +133,12 @@ impl Tools {
     /// back.
     #[tool(
         title = "Stop workspace",
-        annotations(read_only_hint = false, destructive_hint = true, idempotent_hint = true, open_world_hint = false)
+        annotations(
+            read_only_hint = false,
+            destructive_hint = true,
+            idempotent_hint = true,
+            open_world_hint = false
+        )
     )]
     async fn stop_workspace(
         &self,
@@ -123,7 +152,12 @@ impl Tools {
     /// Delete a workspace for good, with everything in it.
     #[tool(
         title = "Delete workspace",
-        annotations(read_only_hint = false, destructive_hint = true, idempotent_hint = true, open_world_hint = false)
+        annotations(
+            read_only_hint = false,
+            destructive_hint = true,
+            idempotent_hint = true,
+            open_world_hint = false
+        )
     )]
     async fn delete_workspace(
         &self,
@@ -131,7 +165,9 @@ impl Tools {
         context: RequestContext<RoleServer>,
     ) -> Result<Json<Deletion>, Failure> {
         let caller = caller(&context)?;
-        Ok(Json(self.service.delete_workspace(&caller, &args.id).await?))
+        Ok(Json(
+            self.service.delete_workspace(&caller, &args.id).await?,
+        ))
     }
 
     /// Move a workspace to the newest version of its template without interrupting those who work in
@@ -139,7 +175,12 @@ impl Tools {
     /// returns the same. Follow it with wait_for_operation.
     #[tool(
         title = "Upgrade workspace",
-        annotations(read_only_hint = false, destructive_hint = true, idempotent_hint = true, open_world_hint = false)
+        annotations(
+            read_only_hint = false,
+            destructive_hint = true,
+            idempotent_hint = true,
+            open_world_hint = false
+        )
     )]
     async fn upgrade_workspace(
         &self,
@@ -147,14 +188,21 @@ impl Tools {
         context: RequestContext<RoleServer>,
     ) -> Result<Json<Upgrade>, Failure> {
         let caller = caller(&context)?;
-        Ok(Json(self.service.upgrade_workspace(&caller, &args.id).await?))
+        Ok(Json(
+            self.service.upgrade_workspace(&caller, &args.id).await?,
+        ))
     }
 
     /// Look at an operation: how far it is and what became of it. Reading one that failed is no
     /// error: see its state.
     #[tool(
         title = "Get operation",
-        annotations(read_only_hint = true, destructive_hint = false, idempotent_hint = true, open_world_hint = false)
+        annotations(
+            read_only_hint = true,
+            destructive_hint = false,
+            idempotent_hint = true,
+            open_world_hint = false
+        )
     )]
     async fn get_operation(
         &self,
@@ -162,14 +210,23 @@ impl Tools {
         context: RequestContext<RoleServer>,
     ) -> Result<Json<Operation>, Failure> {
         let caller = caller(&context)?;
-        Ok(Json(self.service.get_operation(&caller, &args.operation_id).await?))
+        Ok(Json(
+            self.service
+                .get_operation(&caller, &args.operation_id)
+                .await?,
+        ))
     }
 
     /// Wait, 25 seconds at most, until an operation ends or moves on, and return how far it is. Call
     /// it again, with the revision it returned, until done is true.
     #[tool(
         title = "Wait for operation",
-        annotations(read_only_hint = true, destructive_hint = false, idempotent_hint = true, open_world_hint = false)
+        annotations(
+            read_only_hint = true,
+            destructive_hint = false,
+            idempotent_hint = true,
+            open_world_hint = false
+        )
     )]
     async fn wait_for_operation(
         &self,
@@ -182,19 +239,40 @@ impl Tools {
         };
         // The same wait in short steps, telling between them what goes on.
         if args.since_revision.is_none() {
-            args.since_revision = Some(self.service.get_operation(&caller, &args.operation_id).await?.revision);
+            args.since_revision = Some(
+                self.service
+                    .get_operation(&caller, &args.operation_id)
+                    .await?
+                    .revision,
+            );
         }
         let end = Instant::now() + Duration::from_secs(args.seconds.min(MAX_WAIT).into());
         let mut step: u32 = 0;
         loop {
-            let left = end.saturating_duration_since(Instant::now()).as_secs_f64().ceil();
+            let left = end
+                .saturating_duration_since(Instant::now())
+                .as_secs_f64()
+                .ceil();
             // At most MAX_WAIT, so it fits.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             let left = left as u8;
             let seconds = left.min(PROGRESS_EVERY);
-            let answer = self.service.wait_for_operation(&caller, &WaitForOperation { seconds, ..args.clone() }).await?;
-            let moved = args.since_revision.as_ref().is_some_and(|since| *since != answer.revision);
-            let progress = ProgressNotificationParam::new(token.clone(), step.into()).with_message(answer.message.clone());
+            let answer = self
+                .service
+                .wait_for_operation(
+                    &caller,
+                    &WaitForOperation {
+                        seconds,
+                        ..args.clone()
+                    },
+                )
+                .await?;
+            let moved = args
+                .since_revision
+                .as_ref()
+                .is_some_and(|since| *since != answer.revision);
+            let progress = ProgressNotificationParam::new(token.clone(), step.into())
+                .with_message(answer.message.clone());
             // A client that went away is no reason to fail; the next step ends with its request.
             let _gone = context.peer.notify_progress(progress).await;
             if answer.done || moved || left <= PROGRESS_EVERY || context.ct.is_cancelled() {
@@ -207,9 +285,17 @@ impl Tools {
     /// List the newest operations on one's own workspaces; admins see everyone's.
     #[tool(
         title = "List operations",
-        annotations(read_only_hint = true, destructive_hint = false, idempotent_hint = true, open_world_hint = false)
+        annotations(
+            read_only_hint = true,
+            destructive_hint = false,
+            idempotent_hint = true,
+            open_world_hint = false
+        )
     )]
-    async fn list_operations(&self, context: RequestContext<RoleServer>) -> Result<Json<Operations>, Failure> {
+    async fn list_operations(
+        &self,
+        context: RequestContext<RoleServer>,
+    ) -> Result<Json<Operations>, Failure> {
         let caller = caller(&context)?;
         Ok(Json(self.service.list_operations(&caller).await?))
     }
@@ -217,9 +303,17 @@ impl Tools {
     /// List the templates that one may spawn from, with their parameters.
     #[tool(
         title = "List templates",
-        annotations(read_only_hint = true, destructive_hint = false, idempotent_hint = true, open_world_hint = false)
+        annotations(
+            read_only_hint = true,
+            destructive_hint = false,
+            idempotent_hint = true,
+            open_world_hint = false
+        )
     )]
-    async fn list_templates(&self, context: RequestContext<RoleServer>) -> Result<Json<Templates>, Failure> {
+    async fn list_templates(
+        &self,
+        context: RequestContext<RoleServer>,
+    ) -> Result<Json<Templates>, Failure> {
         let caller = caller(&context)?;
         Ok(Json(self.service.list_templates(&caller).await?))
     }
@@ -227,7 +321,12 @@ impl Tools {
     /// Look at one template: its version, its parameters and its pod spec.
     #[tool(
         title = "Get template",
-        annotations(read_only_hint = true, destructive_hint = false, idempotent_hint = true, open_world_hint = false)
+        annotations(
+            read_only_hint = true,
+            destructive_hint = false,
+            idempotent_hint = true,
+            open_world_hint = false
+        )
     )]
     async fn get_template(
         &self,
@@ -241,9 +340,17 @@ impl Tools {
     /// Tell who is calling and what they may do.
     #[tool(
         title = "Get capabilities",
-        annotations(read_only_hint = true, destructive_hint = false, idempotent_hint = true, open_world_hint = false)
+        annotations(
+            read_only_hint = true,
+            destructive_hint = false,
+            idempotent_hint = true,
+            open_world_hint = false
+        )
     )]
-    async fn get_capabilities(&self, context: RequestContext<RoleServer>) -> Result<Json<Capabilities>, Failure> {
+    async fn get_capabilities(
+        &self,
+        context: RequestContext<RoleServer>,
+    ) -> Result<Json<Capabilities>, Failure> {
         let caller = caller(&context)?;
         Ok(Json(self.service.get_capabilities(&caller)))
     }
@@ -259,7 +366,10 @@ impl ServerHandler for Tools {
         let mut list = ListToolsResult::with_all_items(self.tool_router.list_all());
         // The newest protocol demands cache hints, and clients drop all tools without them; older
         // ones know no such fields. Private, since what is listed may come to depend on the caller.
-        if context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28) {
+        if context
+            .protocol_version()
+            .is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
+        {
             list = list.with_ttl_ms(0).with_cache_scope(CacheScope::Private);
         }
         Ok(list)

@@ -46,10 +46,14 @@ pub enum ServiceError {
     #[error("{0}")]
     NotUpgraded(NotUpgraded),
     /// The cluster would not take the pod: quota, admission or validation.
-    #[error("the cluster refuses the pod ({0}); nothing was changed. Mend the template '{1}' or ask for more quota")]
+    #[error(
+        "the cluster refuses the pod ({0}); nothing was changed. Mend the template '{1}' or ask for more quota"
+    )]
     Refused(Trouble, String),
     /// The record would not fit its object.
-    #[error("the workspace's record would take {size} bytes, more than {limit}; shorten its inputs or its template")]
+    #[error(
+        "the workspace's record would take {size} bytes, more than {limit}; shorten its inputs or its template"
+    )]
     TooLarge {
         /// Its size in bytes.
         size: usize,
@@ -60,7 +64,9 @@ pub enum ServiceError {
     #[error("the workspace is being changed by others at this moment; try again")]
     Contended,
     /// The cluster cannot be asked or did not do what it was asked.
-    #[error("the cluster does not answer properly ({reason}); nothing was changed unless a later look shows it; try again")]
+    #[error(
+        "the cluster does not answer properly ({reason}); nothing was changed unless a later look shows it; try again"
+    )]
     Cluster {
         /// What happened, in words for people.
         reason: String,
@@ -124,7 +130,9 @@ impl ErrorCode {
             Self::AccessDenied | Self::Forbidden | Self::InsufficientScope => StatusCode::FORBIDDEN,
             Self::InvalidArgument => StatusCode::BAD_REQUEST,
             Self::TemplateNotFound => StatusCode::NOT_FOUND,
-            Self::TemplateBroken | Self::Unsupported | Self::Refused => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::TemplateBroken | Self::Unsupported | Self::Refused => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
             Self::IdTaken | Self::Conflict => StatusCode::CONFLICT,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
@@ -158,19 +166,20 @@ impl ServiceError {
             Self::Denied(Denied::AccessDenied) => ErrorCode::AccessDenied,
             Self::Denied(Denied::UpgradeAll | Denied::Role { .. }) => ErrorCode::Forbidden,
             Self::Denied(Denied::Scope { .. }) => ErrorCode::InsufficientScope,
-            Self::Invalid { .. } | Self::Render(RenderError::Input { .. }) => ErrorCode::InvalidArgument,
-            Self::Render(RenderError::Variable { .. }) | Self::Template(TemplateError::Broken { .. }) => {
-                ErrorCode::TemplateBroken
+            Self::Invalid { .. } | Self::Render(RenderError::Input { .. }) => {
+                ErrorCode::InvalidArgument
             }
+            Self::Render(RenderError::Variable { .. })
+            | Self::Template(TemplateError::Broken { .. }) => ErrorCode::TemplateBroken,
             Self::Template(TemplateError::NotFound { .. }) => ErrorCode::TemplateNotFound,
             Self::IdTaken { .. } => ErrorCode::IdTaken,
             Self::NotUpgraded(NotUpgraded::NeedsRecreate) => ErrorCode::Unsupported,
             Self::Deleting { .. } | Self::NotUpgraded(_) => ErrorCode::Conflict,
             Self::Refused(..) => ErrorCode::Refused,
             Self::TooLarge { .. } => ErrorCode::TooLarge,
-            Self::Template(TemplateError::Unreadable { .. }) | Self::Contended | Self::Cluster { .. } => {
-                ErrorCode::Unavailable
-            }
+            Self::Template(TemplateError::Unreadable { .. })
+            | Self::Contended
+            | Self::Cluster { .. } => ErrorCode::Unavailable,
         }
     }
 
@@ -178,7 +187,11 @@ impl ServiceError {
     #[must_use]
     pub fn body(&self) -> ErrorBody {
         let code = self.code();
-        ErrorBody { code, message: self.to_string(), retryable: code.is_retryable() }
+        ErrorBody {
+            code,
+            message: self.to_string(),
+            retryable: code.is_retryable(),
+        }
     }
 }
 
@@ -187,14 +200,19 @@ impl From<ClusterError> for ServiceError {
         match error {
             ClusterError::TooLarge { size, limit } => Self::TooLarge { size, limit },
             ClusterError::Conflict { .. } | ClusterError::Exists { .. } => Self::Contended,
-            other => Self::Cluster { reason: other.to_string() },
+            other => Self::Cluster {
+                reason: other.to_string(),
+            },
         }
     }
 }
 
 impl From<InvalidName> for ServiceError {
     fn from(error: InvalidName) -> Self {
-        Self::Invalid { argument: "id", problem: error.to_string() }
+        Self::Invalid {
+            argument: "id",
+            problem: error.to_string(),
+        }
     }
 }
 
@@ -208,15 +226,33 @@ mod tests {
             ServiceError::from(error("sample".into(), "because".into()))
         };
         for (error, code, status, text) in [
-            (Denied::AccessDenied.into(), "access_denied", 403, "Access Denied"),
+            (
+                Denied::AccessDenied.into(),
+                "access_denied",
+                403,
+                "Access Denied",
+            ),
             (
                 Denied::UpgradeAll.into(),
                 "forbidden",
                 403,
                 "Forbidden: Only admin users can upgrade all workspaces",
             ),
-            (Denied::Role { needed: "user" }.into(), "forbidden", 403, "'user'"),
-            (Denied::Scope { needed: "nogoo9:write" }.into(), "insufficient_scope", 403, "nogoo9:write"),
+            (
+                Denied::Role { needed: "user" }.into(),
+                "forbidden",
+                403,
+                "'user'",
+            ),
+            (
+                Denied::Scope {
+                    needed: "nogoo9:write",
+                }
+                .into(),
+                "insufficient_scope",
+                403,
+                "nogoo9:write",
+            ),
             (
                 ServiceError::from(nogoo9_model::id::check_new("A").unwrap_err()),
                 "invalid_argument",
@@ -241,22 +277,61 @@ mod tests {
                 503,
                 "cannot be read now",
             ),
-            (ServiceError::IdTaken { id: "dev".into() }, "id_taken", 409, "'dev' is taken"),
-            (ServiceError::Deleting { id: "dev".into() }, "conflict", 409, "being deleted"),
-            (ServiceError::NotUpgraded(NotUpgraded::NotRunning), "conflict", 409, "start it first"),
-            (ServiceError::NotUpgraded(NotUpgraded::NeedsRecreate), "unsupported", 422, "volume"),
-            (ServiceError::TooLarge { size: 9, limit: 5 }, "too_large", 413, "9 bytes, more than 5"),
             (
-                ServiceError::Refused(Trouble::new("Forbidden", "exceeded quota: q"), "sample".into()),
+                ServiceError::IdTaken { id: "dev".into() },
+                "id_taken",
+                409,
+                "'dev' is taken",
+            ),
+            (
+                ServiceError::Deleting { id: "dev".into() },
+                "conflict",
+                409,
+                "being deleted",
+            ),
+            (
+                ServiceError::NotUpgraded(NotUpgraded::NotRunning),
+                "conflict",
+                409,
+                "start it first",
+            ),
+            (
+                ServiceError::NotUpgraded(NotUpgraded::NeedsRecreate),
+                "unsupported",
+                422,
+                "volume",
+            ),
+            (
+                ServiceError::TooLarge { size: 9, limit: 5 },
+                "too_large",
+                413,
+                "9 bytes, more than 5",
+            ),
+            (
+                ServiceError::Refused(
+                    Trouble::new("Forbidden", "exceeded quota: q"),
+                    "sample".into(),
+                ),
                 "refused",
                 422,
                 "Forbidden: exceeded quota: q",
             ),
             (ServiceError::Contended, "unavailable", 503, "try again"),
-            (ServiceError::Cluster { reason: "timed out".into() }, "unavailable", 503, "timed out"),
+            (
+                ServiceError::Cluster {
+                    reason: "timed out".into(),
+                },
+                "unavailable",
+                503,
+                "timed out",
+            ),
         ] {
             let body = error.body();
-            assert_eq!((body.code.as_str(), body.code.status().as_u16()), (code, status), "{error:?}");
+            assert_eq!(
+                (body.code.as_str(), body.code.status().as_u16()),
+                (code, status),
+                "{error:?}"
+            );
             assert!(body.message.contains(text), "{}", body.message);
             let json = serde_json::to_value(&body).unwrap();
             assert_eq!(json["code"], code);

@@ -16,13 +16,26 @@ pub(super) const TRIES: usize = 5;
 /// Longest subject that an admin may name, in bytes.
 const MAX_SUB: usize = 512;
 
-pub(super) async fn spawn(parts: &Parts, caller: &Caller, args: SpawnWorkspace) -> Answer<Workspace> {
+pub(super) async fn spawn(
+    parts: &Parts,
+    caller: &Caller,
+    args: SpawnWorkspace,
+) -> Answer<Workspace> {
     let owner = args.user_sub.as_deref().unwrap_or(&caller.sub);
-    may(caller, Action::Spawn, Target::Workspace { owner, visibility: &Visibility::Private })?;
+    may(
+        caller,
+        Action::Spawn,
+        Target::Workspace {
+            owner,
+            visibility: &Visibility::Private,
+        },
+    )?;
     if owner.is_empty() || owner.len() > MAX_SUB || owner.chars().any(char::is_control) {
         return Err(ServiceError::Invalid {
             argument: "userSub",
-            problem: format!("use the subject of a user, 1 to {MAX_SUB} bytes without control characters"),
+            problem: format!(
+                "use the subject of a user, 1 to {MAX_SUB} bytes without control characters"
+            ),
         });
     }
     if let Some(id) = &args.id {
@@ -44,20 +57,38 @@ pub(super) async fn spawn(parts: &Parts, caller: &Caller, args: SpawnWorkspace) 
         let manifest = render(&template, &input)?;
         let record = Record::spawn(
             Spawn {
-                name: inputs.get("name").and_then(Value::as_str).unwrap_or(&id).to_owned(),
+                name: inputs
+                    .get("name")
+                    .and_then(Value::as_str)
+                    .unwrap_or(&id)
+                    .to_owned(),
                 namespace: parts.cluster.workspaces().to_owned(),
                 owner: owner.to_owned(),
-                template: TemplateRef { name: template.name.clone(), version: template.version.clone() },
+                template: TemplateRef {
+                    name: template.name.clone(),
+                    version: template.version.clone(),
+                },
                 inputs: inputs.clone(),
                 manifest,
                 id,
             },
             now,
         );
-        try_pod(parts, &pod_object(&record.manifest, &record.namespace, &record.pod, None), &template.name).await?;
+        try_pod(
+            parts,
+            &pod_object(&record.manifest, &record.namespace, &record.pod, None),
+            &template.name,
+        )
+        .await?;
         match parts.cluster.create_record(&record).await {
             Ok(()) => {
-                tracing::info!(workspace = record.id, owner, actor = caller.sub, template = template.name, "workspace spawned");
+                tracing::info!(
+                    workspace = record.id,
+                    owner,
+                    actor = caller.sub,
+                    template = template.name,
+                    "workspace spawned"
+                );
                 parts.engine.poke(&record.id);
                 shown(parts, &record.id, |listed| listed.is_some()).await;
                 return Ok(show(parts, &record).await);
@@ -88,28 +119,36 @@ fn inputs(args: &SpawnWorkspace) -> Map<String, Value> {
 /// Asks the cluster whether it would take the pod, so that a refusal leaves nothing behind.
 pub(super) async fn try_pod(parts: &Parts, object: &Value, template: &str) -> Answer<()> {
     match parts.cluster.try_pod(object).await {
-        Err(ClusterError::Rejected { trouble, .. }) => Err(ServiceError::Refused(trouble, template.to_owned())),
-        Err(ClusterError::Malformed { reason, .. }) => Err(ServiceError::Template(crate::template::TemplateError::Broken {
-            name: template.to_owned(),
-            problem: reason,
-        })),
+        Err(ClusterError::Rejected { trouble, .. }) => {
+            Err(ServiceError::Refused(trouble, template.to_owned()))
+        }
+        Err(ClusterError::Malformed { reason, .. }) => Err(ServiceError::Template(
+            crate::template::TemplateError::Broken {
+                name: template.to_owned(),
+                problem: reason,
+            },
+        )),
         other => Ok(other?),
     }
 }
 
 pub(super) async fn start(parts: &Parts, caller: &Caller, id: &str) -> Answer<Workspace> {
-    let record = change(parts, caller, id, "started", |record| match record.desired {
-        Desired::Deleted => Err(ServiceError::Deleting { id: id.to_owned() }),
-        Desired::Running | Desired::Stopped => Ok(record.start()),
+    let record = change(parts, caller, id, "started", |record| {
+        match record.desired {
+            Desired::Deleted => Err(ServiceError::Deleting { id: id.to_owned() }),
+            Desired::Running | Desired::Stopped => Ok(record.start()),
+        }
     })
     .await?;
     Ok(show(parts, &record).await)
 }
 
 pub(super) async fn stop(parts: &Parts, caller: &Caller, id: &str) -> Answer<Workspace> {
-    let record = change(parts, caller, id, "stopped", |record| match record.desired {
-        Desired::Deleted => Err(ServiceError::Deleting { id: id.to_owned() }),
-        Desired::Running | Desired::Stopped => Ok(record.stop()),
+    let record = change(parts, caller, id, "stopped", |record| {
+        match record.desired {
+            Desired::Deleted => Err(ServiceError::Deleting { id: id.to_owned() }),
+            Desired::Running | Desired::Stopped => Ok(record.stop()),
+        }
     })
     .await?;
     Ok(show(parts, &record).await)
@@ -134,7 +173,11 @@ async fn change(
 ) -> Answer<Record> {
     for _ in 0..TRIES {
         let stored = parts.cluster.record(id).await?;
-        allow(caller, Action::Manage, stored.as_ref().map(|stored| &stored.value))?;
+        allow(
+            caller,
+            Action::Manage,
+            stored.as_ref().map(|stored| &stored.value),
+        )?;
         let Some(stored) = stored else {
             return Err(nogoo9_model::access::Denied::AccessDenied.into());
         };
@@ -143,10 +186,18 @@ async fn change(
         };
         match parts.cluster.put_record(&stored, &next).await {
             Ok(()) => {
-                tracing::info!(workspace = id, actor = caller.sub, what, "workspace changed");
+                tracing::info!(
+                    workspace = id,
+                    actor = caller.sub,
+                    what,
+                    "workspace changed"
+                );
                 parts.engine.poke(id);
                 let desired = next.desired;
-                shown(parts, id, |listed| listed.is_none_or(|listed| listed.record.value.desired == desired)).await;
+                shown(parts, id, |listed| {
+                    listed.is_none_or(|listed| listed.record.value.desired == desired)
+                })
+                .await;
                 return Ok(next);
             }
             Err(ClusterError::Conflict { .. }) => {}

@@ -7,8 +7,20 @@ use url::Url;
 
 /// What may not stand as it is in one path segment.
 const SEGMENT: &AsciiSet = &CONTROLS
-    .add(b' ').add(b'"').add(b'#').add(b'%').add(b'/').add(b'<').add(b'>').add(b'?').add(b'\\')
-    .add(b'^').add(b'`').add(b'{').add(b'|').add(b'}');
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'/')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
 
 /// Makes the addresses of workspaces.
 #[derive(Debug, Clone)]
@@ -40,6 +52,8 @@ impl Links {
     pub fn path(&self, workspace: &str) -> Option<String> {
         let base = self.paths.as_ref()?;
         let segment = utf8_percent_encode(workspace, SEGMENT);
-        base.join(&format!("/route/{segment}/")).ok().map(String::from)
+        base.join(&format!("/route/{segment}/"))
+            .ok()
+            .map(String::from)
     }
 }

@@ -36,7 +36,9 @@ impl Metrics {
         command: &'static str,
         result: Result<T, ServiceError>,
     ) -> Result<T, ServiceError> {
-        let outcome = result.as_ref().map_or_else(|error| error.code().as_str(), |_| "ok");
+        let outcome = result
+            .as_ref()
+            .map_or_else(|error| error.code().as_str(), |_| "ok");
         self.calls.get_or_create(&Labels { command, outcome }).inc();
         if let Err(error) = &result {
             tracing::debug!(command, code = outcome, %error, "call failed");

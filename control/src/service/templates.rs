@@ -30,10 +30,17 @@ pub(super) async fn get(parts: &Parts, caller: &Caller, name: &str) -> Answer<Sh
 /// The template, read live, if the caller may use it.
 pub(super) async fn usable(parts: &Parts, caller: &Caller, name: &str) -> Answer<Arc<Template>> {
     // The scope first, so that its absence does not depend on what is there.
-    may(caller, Action::ReadTemplate, Target::Template { allowed_roles: &[] })?;
+    may(
+        caller,
+        Action::ReadTemplate,
+        Target::Template { allowed_roles: &[] },
+    )?;
     let template = parts.templates.read(name).await?;
     if template.settings.may_use(caller).is_err() {
-        return Err(TemplateError::NotFound { name: name.to_owned() }.into());
+        return Err(TemplateError::NotFound {
+            name: name.to_owned(),
+        }
+        .into());
     }
     Ok(template)
 }

@@ -48,22 +48,22 @@ pub struct SpawnWorkspace {
     /// Name of the template; list_templates names those there are.
     pub template: String,
     /// Id of the new workspace, part of its address: a-z, 0-9 and '-'. Made up if left out.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub id: Option<String>,
     /// Name for people; the id if left out.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub name: Option<String>,
     /// Port that the workspace serves on; the template's if left out.
-    #[serde(default)]
-    #[schemars(with = "u16")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "port_schema")]
     pub port: Option<u16>,
     /// Values of the template's parameters, by name.
     #[serde(default)]
     pub inputs: Map<String, Value>,
     /// Admins only: the subject who shall own the workspace.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub user_sub: Option<String>,
 }
@@ -76,10 +76,10 @@ pub struct WaitForOperation {
     pub operation_id: String,
     /// Longest wait in seconds, 0 to 25. It ends earlier when the operation ends or moves on.
     #[serde(default = "default_wait")]
-    #[schemars(range(min = 0, max = 25))]
+    #[schemars(schema_with = "seconds_schema")]
     pub seconds: u8,
     /// The `revision` of the last answer: with it, no step in between is missed.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub since_revision: Option<String>,
 }
@@ -89,6 +89,16 @@ pub const MAX_WAIT: u8 = 25;
 
 fn default_wait() -> u8 {
     20
+}
+
+// Written out, since the derived ones name the format `uint16` or `uint8`, of which strict clients
+// complain.
+fn port_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "integer", "minimum": 1, "maximum": 65_535})
+}
+
+fn seconds_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "integer", "minimum": 0, "maximum": MAX_WAIT})
 }
 
 /// What a workspace is doing.
@@ -309,7 +319,10 @@ pub struct OperationError {
 
 impl From<Trouble> for OperationError {
     fn from(trouble: Trouble) -> Self {
-        Self { reason: trouble.reason, message: trouble.message }
+        Self {
+            reason: trouble.reason,
+            message: trouble.message,
+        }
     }
 }
 

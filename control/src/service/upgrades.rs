@@ -19,7 +19,11 @@ pub(super) async fn upgrade(parts: &Parts, caller: &Caller, id: &str) -> Answer<
     let operation = ids::operation()?;
     for _ in 0..TRIES {
         let stored = parts.cluster.record(id).await?;
-        allow(caller, Action::Upgrade, stored.as_ref().map(|stored| &stored.value))?;
+        allow(
+            caller,
+            Action::Upgrade,
+            stored.as_ref().map(|stored| &stored.value),
+        )?;
         let Some(stored) = stored else {
             return Err(Denied::AccessDenied.into());
         };
@@ -32,11 +36,22 @@ pub(super) async fn upgrade(parts: &Parts, caller: &Caller, id: &str) -> Answer<
         let Some(begun) = &next.upgrade else {
             return Err(ServiceError::Contended);
         };
-        let successor = pod_object(&begun.manifest, &next.namespace, &begun.successor, Some(begun));
+        let successor = pod_object(
+            &begun.manifest,
+            &next.namespace,
+            &begun.successor,
+            Some(begun),
+        );
         try_pod(parts, &successor, &begun.template.name).await?;
         match write(parts, &stored, &next).await? {
             Written::Done => {
-                tracing::info!(workspace = id, actor = caller.sub, operation, to = begun.template.version, "upgrade begun");
+                tracing::info!(
+                    workspace = id,
+                    actor = caller.sub,
+                    operation,
+                    to = begun.template.version,
+                    "upgrade begun"
+                );
                 return answer(parts, &next, begun).await;
             }
             Written::Conflict => {}
@@ -59,7 +74,12 @@ async fn write(parts: &Parts, stored: &Stored<Record>, next: &Record) -> Answer<
 }
 
 /// The record with the upgrade begun; `None`: there is nothing to do.
-async fn begin(parts: &Parts, caller: &Caller, record: &Record, operation: &str) -> Answer<Option<Record>> {
+async fn begin(
+    parts: &Parts,
+    caller: &Caller,
+    record: &Record,
+    operation: &str,
+) -> Answer<Option<Record>> {
     let template = parts.templates.read(&record.template.name).await?;
     let input = RenderInput {
         owner: &record.owner,
@@ -73,7 +93,10 @@ async fn begin(parts: &Parts, caller: &Caller, record: &Record, operation: &str)
     let intent = Intent {
         operation: operation.to_owned(),
         actor: caller.sub.clone(),
-        template: TemplateRef { name: template.name.clone(), version: template.version.clone() },
+        template: TemplateRef {
+            name: template.name.clone(),
+            version: template.version.clone(),
+        },
         mode: mode(parts, record, &template, &manifest).await?,
         timing: template.settings.timing,
         manifest,
@@ -87,12 +110,20 @@ async fn begin(parts: &Parts, caller: &Caller, record: &Record, operation: &str)
 
 /// How the pod can be replaced: as the more careful of what it has and what it would get demands.
 async fn mode(parts: &Parts, record: &Record, template: &Template, next: &Value) -> Answer<Mode> {
-    let broken = |error: serde_json::Error| TemplateError::Broken { name: template.name.clone(), problem: error.to_string() };
+    let broken = |error: serde_json::Error| TemplateError::Broken {
+        name: template.name.clone(),
+        problem: error.to_string(),
+    };
     for manifest in [&record.manifest, next] {
         let spec = manifest.get("spec").cloned().unwrap_or_default();
         let spec: PodSpec = serde_json::from_value(spec).map_err(broken)?;
         let mut claims: BTreeMap<String, Claim> = BTreeMap::new();
-        for source in spec.volumes.iter().flatten().filter_map(|volume| volume.persistent_volume_claim.as_ref()) {
+        for source in spec
+            .volumes
+            .iter()
+            .flatten()
+            .filter_map(|volume| volume.persistent_volume_claim.as_ref())
+        {
             let name = &source.claim_name;
             claims.insert(name.clone(), parts.cluster.claim(name).await);
         }
@@ -109,14 +140,25 @@ async fn mode(parts: &Parts, record: &Record, template: &Template, next: &Value)
 /// The record is, and would bring the operation back by itself; but whoever gets this answer may ask
 /// for the operation at once, whatever happens to this process.
 async fn answer(parts: &Parts, record: &Record, begun: &Begun) -> Answer<Upgrade> {
-    match parts.cluster.put_operation(None, &running_operation(record, begun)).await {
+    match parts
+        .cluster
+        .put_operation(None, &running_operation(record, begun))
+        .await
+    {
         Ok(()) | Err(ClusterError::Exists { .. }) => {}
         Err(error) => return Err(error.into()),
     }
     parts.engine.poke(&record.id);
     let operation = begun.operation.as_str();
     shown(parts, &record.id, |listed| {
-        listed.is_none_or(|listed| listed.record.value.upgrade.as_ref().is_some_and(|u| u.operation == operation))
+        listed.is_none_or(|listed| {
+            listed
+                .record
+                .value
+                .upgrade
+                .as_ref()
+                .is_some_and(|u| u.operation == operation)
+        })
     })
     .await;
     Ok(Upgrade {

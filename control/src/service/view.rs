@@ -59,52 +59,97 @@ fn serving<'a>(record: &'a Record, pods: &'a [PodView]) -> &'a str {
 }
 
 fn last_error(record: &Record) -> Option<String> {
-    let error = record.manifest.get("metadata")?.get("annotations")?.get(keys::LAST_UPGRADE_ERROR)?;
+    let error = record
+        .manifest
+        .get("metadata")?
+        .get("annotations")?
+        .get(keys::LAST_UPGRADE_ERROR)?;
     error.as_str().map(ToOwned::to_owned)
 }
 
 /// What the workspace is doing, as a word and as a sentence.
-fn status(record: &Record, pods: &[PodView], proxies: &[ProxyReport], now: UnixSeconds) -> (Status, String) {
+fn status(
+    record: &Record,
+    pods: &[PodView],
+    proxies: &[ProxyReport],
+    now: UnixSeconds,
+) -> (Status, String) {
     let mine: Vec<&PodView> = pods.iter().filter(|pod| record.holds(pod)).collect();
     match record.desired {
         Desired::Deleted => return (Status::Deleting, "Being deleted".into()),
         Desired::Stopped if mine.is_empty() => return (Status::Stopped, "Stopped".into()),
-        Desired::Stopped => return (Status::Stopping, "Stopping: waiting for the pod to end".into()),
+        Desired::Stopped => {
+            return (
+                Status::Stopping,
+                "Stopping: waiting for the pod to end".into(),
+            );
+        }
         Desired::Running => {}
     }
     let routable = select::active(mine.iter().copied()).is_some();
     if record.upgrade.is_some() {
         let reason = reason(record, pods, proxies, now);
-        let status = if routable { Status::Upgrading } else { Status::Starting };
+        let status = if routable {
+            Status::Upgrading
+        } else {
+            Status::Starting
+        };
         return (status, format!("Upgrading: {reason}"));
     }
     if routable {
         return (Status::Running, "Running".into());
     }
     match waits(record, pods, proxies, now) {
-        Some(wait @ Wait::Starting { trouble: Some(_), .. }) => (Status::Failing, format!("Not running: {wait}")),
+        Some(
+            wait @ Wait::Starting {
+                trouble: Some(_), ..
+            },
+        ) => (Status::Failing, format!("Not running: {wait}")),
         Some(wait) => (Status::Starting, format!("Starting: {wait}")),
         None => (Status::Starting, "Starting: creating the pod".into()),
     }
 }
 
 /// Why the workspace's upgrade is not done yet.
-pub(super) fn reason(record: &Record, pods: &[PodView], proxies: &[ProxyReport], now: UnixSeconds) -> String {
+pub(super) fn reason(
+    record: &Record,
+    pods: &[PodView],
+    proxies: &[ProxyReport],
+    now: UnixSeconds,
+) -> String {
     match waits(record, pods, proxies, now) {
         Some(wait) => wait.to_string(),
         None => match record.upgrade.as_ref().map(|upgrade| &upgrade.phase) {
-            Some(nogoo9_model::record::Phase::Aborting { why, .. }) => format!("taking it back: {why}"),
-            Some(nogoo9_model::record::Phase::Committed { .. }) => "new requests go to the new pod; the old one is ending".into(),
+            Some(nogoo9_model::record::Phase::Aborting { why, .. }) => {
+                format!("taking it back: {why}")
+            }
+            Some(nogoo9_model::record::Phase::Committed { .. }) => {
+                "new requests go to the new pod; the old one is ending".into()
+            }
             _ => "creating the new pod".into(),
         },
     }
 }
 
 /// What the planner would wait for; `None`: it would act.
-fn waits(record: &Record, pods: &[PodView], proxies: &[ProxyReport], now: UnixSeconds) -> Option<Wait> {
+fn waits(
+    record: &Record,
+    pods: &[PodView],
+    proxies: &[ProxyReport],
+    now: UnixSeconds,
+) -> Option<Wait> {
     // Whether the stored operation lags behind is of no interest here, so it is taken to be right.
-    let operation = record.upgrade.as_ref().map(|upgrade| nogoo9_model::upgrade::running_operation(record, upgrade));
-    let observed = Observed { record, pods, proxies, operation: operation.as_ref(), refused: None };
+    let operation = record
+        .upgrade
+        .as_ref()
+        .map(|upgrade| nogoo9_model::upgrade::running_operation(record, upgrade));
+    let observed = Observed {
+        record,
+        pods,
+        proxies,
+        operation: operation.as_ref(),
+        refused: None,
+    };
     match plan(&observed, now) {
         Plan::Wait { reason, .. } => Some(reason),
         Plan::Write(_) | Plan::Done => None,
@@ -112,9 +157,17 @@ fn waits(record: &Record, pods: &[PodView], proxies: &[ProxyReport], now: UnixSe
 }
 
 /// An operation as callers see it. `reason` says why it is not done yet, where that is known.
-pub(super) fn operation(operation: &operation::Operation, revision: String, reason: Option<&str>) -> types::Operation {
+pub(super) fn operation(
+    operation: &operation::Operation,
+    revision: String,
+    reason: Option<&str>,
+) -> types::Operation {
     let done = operation.state.is_terminal();
-    let targets: Vec<_> = operation.targets.iter().map(|target| self::target(target, reason)).collect();
+    let targets: Vec<_> = operation
+        .targets
+        .iter()
+        .map(|target| self::target(target, reason))
+        .collect();
     let message = match targets.as_slice() {
         [only] => only.message.clone(),
         many => format!("{} workspaces", many.len()),
@@ -140,9 +193,17 @@ pub(super) const FOLLOW: &str = "Call wait_for_operation with this operationId u
 
 fn target(target: &operation::TargetResult, reason: Option<&str>) -> types::OperationTarget {
     let (from, to) = (&target.from_version, &target.to_version);
-    let why = || target.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
+    let why = || {
+        target
+            .error
+            .as_ref()
+            .map_or_else(String::new, |error| format!(": {error}"))
+    };
     let message = match (target.state, target.phase) {
-        (State::Succeeded, _) => format!("Upgraded from {from} to {to}; pod {} serves", target.pod_name),
+        (State::Succeeded, _) => format!(
+            "Upgraded from {from} to {to}; pod {} serves",
+            target.pod_name
+        ),
         (State::Failed, _) => format!("Failed{}. The workspace stays on version {from}", why()),
         (State::Cancelled, _) => format!("Cancelled{}", why()),
         (State::Running, Phase::Aborting) => format!("Taking the new pod back{}", why()),
@@ -174,8 +235,12 @@ pub(super) fn template(name: &str, template: Lookup<'_>, whole: bool) -> types::
         usable: good.is_some(),
         version: good.map(|template| template.version.clone()),
         problem,
-        images: good.map(|template| template.images().map(ToOwned::to_owned).collect()).unwrap_or_default(),
+        images: good
+            .map(|template| template.images().map(ToOwned::to_owned).collect())
+            .unwrap_or_default(),
         parameters: good.and_then(|template| template.parameters.schema().cloned()),
-        spec: good.filter(|_| whole).map(|template| Value::clone(template.spec())),
+        spec: good
+            .filter(|_| whole)
+            .map(|template| Value::clone(template.spec())),
     }
 }

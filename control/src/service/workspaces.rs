@@ -49,7 +49,10 @@ pub(super) async fn read(parts: &Parts, id: &str) -> Result<Option<Record>, Clus
         Ok(stored) => Ok(stored.map(|stored| stored.value)),
         Err(error) if error.is_transient() && parts.caches.is_synced() => {
             tracing::warn!(%error, "showing what was last seen");
-            Ok(parts.caches.workspace(id).map(|listed| listed.record.value.clone()))
+            Ok(parts
+                .caches
+                .workspace(id)
+                .map(|listed| listed.record.value.clone()))
         }
         Err(error) => Err(error),
     }
@@ -58,28 +61,51 @@ pub(super) async fn read(parts: &Parts, id: &str) -> Result<Option<Record>, Clus
 /// The workspace as callers see it, with what the proxies say where that matters.
 pub(super) async fn show(parts: &Parts, record: &Record) -> Workspace {
     let pods = pods(parts, &record.id);
-    let proxies =
-        if needs_proxies(record, &pods) { parts.proxies.reports(&record.id).await } else { Vec::new() };
+    let proxies = if needs_proxies(record, &pods) {
+        parts.proxies.reports(&record.id).await
+    } else {
+        Vec::new()
+    };
     let templates = parts.templates.seen();
     let missing = missing(parts, &record.template.name);
     let template = lookup(&templates, &record.template.name, &missing);
-    view::workspace(record, &pods, &proxies, template, &parts.links, parts.cluster.now())
+    view::workspace(
+        record,
+        &pods,
+        &proxies,
+        template,
+        &parts.links,
+        parts.cluster.now(),
+    )
 }
 
 pub(super) fn pods(parts: &Parts, id: &str) -> Vec<PodView> {
-    parts.caches.workspace(id).map(|listed| listed.pods).unwrap_or_default()
+    parts
+        .caches
+        .workspace(id)
+        .map(|listed| listed.pods)
+        .unwrap_or_default()
 }
 
 /// What to say of a template that is not among those seen.
 fn missing(parts: &Parts, name: &str) -> TemplateError {
     if parts.templates.is_synced() {
-        TemplateError::NotFound { name: name.to_owned() }
+        TemplateError::NotFound {
+            name: name.to_owned(),
+        }
     } else {
-        TemplateError::Unreadable { name: name.to_owned(), reason: "templates are still being listed".into() }
+        TemplateError::Unreadable {
+            name: name.to_owned(),
+            reason: "templates are still being listed".into(),
+        }
     }
 }
 
-fn lookup<'a>(seen: &'a BTreeMap<String, Parsed>, name: &str, missing: &'a TemplateError) -> Lookup<'a> {
+fn lookup<'a>(
+    seen: &'a BTreeMap<String, Parsed>,
+    name: &str,
+    missing: &'a TemplateError,
+) -> Lookup<'a> {
     match seen.get(name) {
         Some(Ok(template)) => Ok(template),
         Some(Err(error)) => Err(error),

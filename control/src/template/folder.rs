@@ -17,11 +17,16 @@ const MAX_BYTES: u64 = 512 * 1024;
 ///
 /// # Errors
 /// The folder itself cannot be read.
-pub fn read(folder: &Path) -> Result<BTreeMap<String, Result<Document, TemplateError>>, std::io::Error> {
+pub fn read(
+    folder: &Path,
+) -> Result<BTreeMap<String, Result<Document, TemplateError>>, std::io::Error> {
     let mut templates = BTreeMap::new();
     for entry in std::fs::read_dir(folder)?.take(MAX_FILES) {
         let path = entry?.path();
-        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+        let extension = path
+            .extension()
+            .and_then(|e| e.to_str())
+            .unwrap_or_default();
         let Some(stem) = path.file_stem().and_then(|s| s.to_str()) else {
             continue;
         };
@@ -30,15 +35,22 @@ pub fn read(folder: &Path) -> Result<BTreeMap<String, Result<Document, TemplateE
             continue;
         }
         let document = file(&path, stem);
-        let name = document.as_ref().map_or_else(|_| stem.to_owned(), |document| document.name.clone());
+        let name = document
+            .as_ref()
+            .map_or_else(|_| stem.to_owned(), |document| document.name.clone());
         templates.insert(name, document);
     }
     Ok(templates)
 }
 
 fn file(path: &Path, stem: &str) -> Result<Document, TemplateError> {
-    let unreadable = |reason: String| TemplateError::Unreadable { name: stem.to_owned(), reason };
-    let length = std::fs::metadata(path).map_err(|e| unreadable(e.to_string()))?.len();
+    let unreadable = |reason: String| TemplateError::Unreadable {
+        name: stem.to_owned(),
+        reason,
+    };
+    let length = std::fs::metadata(path)
+        .map_err(|e| unreadable(e.to_string()))?
+        .len();
     if length > MAX_BYTES {
         return Err(TemplateError::Broken {
             name: stem.to_owned(),
@@ -50,16 +62,27 @@ fn file(path: &Path, stem: &str) -> Result<Document, TemplateError> {
 }
 
 fn document(stem: &str, text: String) -> Result<Document, TemplateError> {
-    let broken = |problem: String| TemplateError::Broken { name: stem.to_owned(), problem };
+    let broken = |problem: String| TemplateError::Broken {
+        name: stem.to_owned(),
+        problem,
+    };
     let parsed = yaml(&text).map_err(|problem| broken(format!("the file {problem}")))?;
     if parsed.get("kind").and_then(Value::as_str) != Some("ConfigMap") {
         let data = BTreeMap::from([("spec".to_owned(), text)]);
-        return Ok(Document { name: stem.to_owned(), annotations: BTreeMap::new(), data });
+        return Ok(Document {
+            name: stem.to_owned(),
+            annotations: BTreeMap::new(),
+            data,
+        });
     }
-    let map: k8s_openapi::api::core::v1::ConfigMap =
-        serde_json::from_value(parsed).map_err(|e| broken(format!("the file is no ConfigMap: {e}")))?;
+    let map: k8s_openapi::api::core::v1::ConfigMap = serde_json::from_value(parsed)
+        .map_err(|e| broken(format!("the file is no ConfigMap: {e}")))?;
     Ok(Document {
-        name: map.metadata.name.filter(|name| !name.is_empty()).unwrap_or_else(|| stem.to_owned()),
+        name: map
+            .metadata
+            .name
+            .filter(|name| !name.is_empty())
+            .unwrap_or_else(|| stem.to_owned()),
         annotations: map.metadata.annotations.unwrap_or_default(),
         data: map.data.unwrap_or_default(),
     })

@@ -39,23 +39,36 @@ const API_PREFIX: &str = "nogoo9/api.";
 /// # Errors
 /// [`TemplateError::Broken`], saying which field is wrong and what to do.
 pub fn parse(document: &Document) -> Result<Template, TemplateError> {
-    read(document).map_err(|problem| TemplateError::Broken { name: document.name.clone(), problem })
+    read(document).map_err(|problem| TemplateError::Broken {
+        name: document.name.clone(),
+        problem,
+    })
 }
 
 fn read(document: &Document) -> Result<Template, String> {
-    let text = document.data.get("spec").ok_or("data.spec is missing; put the pod spec there, in YAML or JSON")?;
+    let text = document
+        .data
+        .get("spec")
+        .ok_or("data.spec is missing; put the pod spec there, in YAML or JSON")?;
     if text.len() > MAX_SPEC {
-        return Err(format!("data.spec is over {} KiB; shorten it", MAX_SPEC / 1024));
+        return Err(format!(
+            "data.spec is over {} KiB; shorten it",
+            MAX_SPEC / 1024
+        ));
     }
     if document.data.contains_key("claims") {
-        return Err("data.claims is not supported by this version; remove it, or use an emptyDir".into());
+        return Err(
+            "data.claims is not supported by this version; remove it, or use an emptyDir".into(),
+        );
     }
     let spec = yaml(text).map_err(|problem| format!("data.spec {problem}"))?;
     check_spec(&spec)?;
     let settings = Settings::parse(&document.annotations).map_err(|e| e.to_string())?;
     let parameters = match document.annotations.get(keys::PARAMETERS) {
         None => Parameters::default(),
-        Some(text) => Parameters::parse(text).map_err(|e| format!("annotation {} {e}", keys::PARAMETERS))?,
+        Some(text) => {
+            Parameters::parse(text).map_err(|e| format!("annotation {} {e}", keys::PARAMETERS))?
+        }
     };
     let annotations: BTreeMap<_, _> = document
         .annotations
@@ -66,7 +79,10 @@ fn read(document: &Document) -> Result<Template, String> {
     if let Some(port) = annotations.get(keys::WORKSPACE_PORT)
         && !port.parse::<u16>().is_ok_and(|port| port != 0)
     {
-        return Err(format!("annotation {} is '{port}'; use a port from 1 to 65535", keys::WORKSPACE_PORT));
+        return Err(format!(
+            "annotation {} is '{port}'; use a port from 1 to 65535",
+            keys::WORKSPACE_PORT
+        ));
     }
     check_variables(&spec, &annotations)?;
     // Parameters set environment variables of the pod, so a changed default is a changed version.
@@ -98,12 +114,15 @@ fn check_spec(spec: &Value) -> Result<(), String> {
         return Err("data.spec must be a pod spec, a map that has 'containers'".into());
     };
     if object.contains_key("kind") || object.contains_key("spec") {
-        return Err("data.spec holds a whole object; put there only what stands under its 'spec'".into());
+        return Err(
+            "data.spec holds a whole object; put there only what stands under its 'spec'".into(),
+        );
     }
     if !object.contains_key("containers") {
         return Err("data.spec has no 'containers'; give it one container at least".into());
     }
-    let typed: PodSpec = serde_json::from_value(spec.clone()).map_err(|e| format!("data.spec is no pod spec: {e}"))?;
+    let typed: PodSpec = serde_json::from_value(spec.clone())
+        .map_err(|e| format!("data.spec is no pod spec: {e}"))?;
     if typed.containers.is_empty() {
         return Err("data.spec has no container; give it one at least".into());
     }
@@ -113,21 +132,37 @@ fn check_spec(spec: &Value) -> Result<(), String> {
             return Err(format!("data.spec.containers[{i}] has no name; name it"));
         }
         if container.image.as_deref().unwrap_or_default().is_empty() {
-            return Err(format!("data.spec.containers[{i}] ('{name}') has no image; set its image"));
+            return Err(format!(
+                "data.spec.containers[{i}] ('{name}') has no image; set its image"
+            ));
         }
     }
-    if typed.scheduling_gates.iter().flatten().any(|gate| gate.name == keys::GATE) {
-        return Err(format!("data.spec sets the scheduling gate {}, which is nogoo9's own; remove it", keys::GATE));
+    if typed
+        .scheduling_gates
+        .iter()
+        .flatten()
+        .any(|gate| gate.name == keys::GATE)
+    {
+        return Err(format!(
+            "data.spec sets the scheduling gate {}, which is nogoo9's own; remove it",
+            keys::GATE
+        ));
     }
     Ok(())
 }
 
 /// A variable that is misspelt breaks the template now, not the upgrade of the first workspace.
 fn check_variables(spec: &Value, annotations: &BTreeMap<String, String>) -> Result<(), String> {
-    let probe = Variables { user: "u", workspace_id: "i", workspace: "w" };
+    let probe = Variables {
+        user: "u",
+        workspace_id: "i",
+        workspace: "w",
+    };
     probe.value(spec).map_err(|e| format!("data.spec: {e}"))?;
     for (key, value) in annotations {
-        probe.text(value).map_err(|e| format!("annotation {key}: {e}"))?;
+        probe
+            .text(value)
+            .map_err(|e| format!("annotation {key}: {e}"))?;
     }
     Ok(())
 }

@@ -51,20 +51,36 @@ pub enum RenderError {
 /// # Errors
 /// [`RenderError`]. A template that was read fails on inputs only.
 pub fn render(template: &Template, input: &RenderInput<'_>) -> Result<Value, RenderError> {
-    template.parameters.check(input.inputs, input.strictness).map_err(|error| RenderError::Input {
+    template
+        .parameters
+        .check(input.inputs, input.strictness)
+        .map_err(|error| RenderError::Input {
+            template: template.name.clone(),
+            version: template.version.clone(),
+            error,
+        })?;
+    let name = input
+        .inputs
+        .get("name")
+        .and_then(Value::as_str)
+        .unwrap_or(input.id);
+    let variables = Variables {
+        user: input.owner,
+        workspace_id: input.id,
+        workspace: name,
+    };
+    let variable = |error| RenderError::Variable {
         template: template.name.clone(),
-        version: template.version.clone(),
         error,
-    })?;
-    let name = input.inputs.get("name").and_then(Value::as_str).unwrap_or(input.id);
-    let variables = Variables { user: input.owner, workspace_id: input.id, workspace: name };
-    let variable = |error| RenderError::Variable { template: template.name.clone(), error };
+    };
 
     let mut spec = variables.value(&template.spec).map_err(variable)?;
     if let Some(spec) = spec.as_object_mut() {
         // A workspace is restarted where it stands, and holds no credentials of the cluster.
-        spec.entry("restartPolicy").or_insert_with(|| json!("Always"));
-        spec.entry("automountServiceAccountToken").or_insert_with(|| json!(false));
+        spec.entry("restartPolicy")
+            .or_insert_with(|| json!("Always"));
+        spec.entry("automountServiceAccountToken")
+            .or_insert_with(|| json!(false));
         if let Some(container) = spec.get_mut("containers").and_then(|all| all.get_mut(0)) {
             set_environment(container, &template.parameters.environment(input.inputs));
         }
@@ -82,11 +98,16 @@ pub fn render(template: &Template, input: &RenderInput<'_>) -> Result<Value, Ren
     set(keys::TEMPLATE_REF, template.name.clone());
     set(keys::TEMPLATE_VERSION, template.version.clone());
     set(keys::WORKSPACE_NAME, name.to_owned());
-    set(keys::SPAWN_INPUTS, Value::Object(input.inputs.clone()).to_string());
+    set(
+        keys::SPAWN_INPUTS,
+        Value::Object(input.inputs.clone()).to_string(),
+    );
     if let Ok(since) = jiff::Timestamp::from_second(input.since) {
         set(keys::WORKSPACE_SINCE, since.to_string());
     }
-    annotations.entry(keys::WORKSPACE_PORT.to_owned()).or_insert_with(|| keys::DEFAULT_PORT.to_string());
+    annotations
+        .entry(keys::WORKSPACE_PORT.to_owned())
+        .or_insert_with(|| keys::DEFAULT_PORT.to_string());
 
     Ok(json!({
         "apiVersion": "v1",
@@ -122,7 +143,10 @@ fn set_environment(container: &mut Value, variables: &BTreeMap<&str, String>) {
     };
     for (name, value) in variables {
         let entry = json!({"name": name, "value": value});
-        match env.iter_mut().find(|entry| entry.get("name").and_then(Value::as_str) == Some(name)) {
+        match env
+            .iter_mut()
+            .find(|entry| entry.get("name").and_then(Value::as_str) == Some(name))
+        {
             Some(existing) => *existing = entry,
             None => env.push(entry),
         }

@@ -47,14 +47,22 @@ impl Source {
             Some(folder) => read_folder(folder)?,
             None => Files::new(),
         }));
-        let poll = folder.clone().map(|folder| AbortOnDropHandle::new(tokio::spawn(poll(folder, files.clone()))));
+        let poll = folder
+            .clone()
+            .map(|folder| AbortOnDropHandle::new(tokio::spawn(poll(folder, files.clone()))));
         let maps = Watch::start(
             cluster.config_maps_api(),
             Config::labels(format!("{}=true", keys::POD_TEMPLATE)),
             |map: ConfigMap| Some((map.metadata.name.clone().unwrap_or_default(), read_map(map))),
             |_| {},
         );
-        Ok(Self(Arc::new(Inner { cluster: cluster.clone(), maps, folder, files, _poll: poll })))
+        Ok(Self(Arc::new(Inner {
+            cluster: cluster.clone(),
+            maps,
+            folder,
+            files,
+            _poll: poll,
+        })))
     }
 
     /// Whether the first list was taken in.
@@ -72,8 +80,17 @@ impl Source {
     #[must_use]
     pub fn seen(&self) -> BTreeMap<String, Parsed> {
         let maps = self.0.maps.store().list();
-        let mut all: BTreeMap<_, _> = maps.iter().map(|map| (map.0.clone(), map.1.clone())).collect();
-        all.extend(self.0.files.load().iter().map(|(name, file)| (name.clone(), file.clone())));
+        let mut all: BTreeMap<_, _> = maps
+            .iter()
+            .map(|map| (map.0.clone(), map.1.clone()))
+            .collect();
+        all.extend(
+            self.0
+                .files
+                .load()
+                .iter()
+                .map(|(name, file)| (name.clone(), file.clone())),
+        );
         all
     }
 
@@ -85,16 +102,23 @@ impl Source {
         if let Some(file) = self.read_file(name).await {
             return file;
         }
-        let not_found = || TemplateError::NotFound { name: name.chars().take(80).collect() };
+        let not_found = || TemplateError::NotFound {
+            name: name.chars().take(80).collect(),
+        };
         if !is_object_name(name) {
             return Err(not_found());
         }
-        let unreadable = |reason: String| TemplateError::Unreadable { name: name.to_owned(), reason };
+        let unreadable = |reason: String| TemplateError::Unreadable {
+            name: name.to_owned(),
+            reason,
+        };
         let api = self.0.cluster.config_maps_api();
         match tokio::time::timeout(CALL, api.get_opt(name)).await {
             Ok(Ok(Some(map))) if is_template(&map) => read_map(map),
             Ok(Ok(_)) => Err(not_found()),
-            Ok(Err(kube::Error::Api(status))) => Err(unreadable(format!("{} ({})", status.reason, status.code))),
+            Ok(Err(kube::Error::Api(status))) => {
+                Err(unreadable(format!("{} ({})", status.reason, status.code)))
+            }
             Ok(Err(_)) => Err(unreadable("the API server cannot be reached".into())),
             Err(_) => Err(unreadable(format!("no answer within {} s", CALL.as_secs()))),
         }
@@ -103,7 +127,12 @@ impl Source {
     /// The file of that name; `None`: there is none.
     async fn read_file(&self, name: &str) -> Option<Parsed> {
         let folder = self.0.folder.clone()?;
-        let unreadable = |reason: String| Some(Err(TemplateError::Unreadable { name: name.to_owned(), reason }));
+        let unreadable = |reason: String| {
+            Some(Err(TemplateError::Unreadable {
+                name: name.to_owned(),
+                reason,
+            }))
+        };
         match tokio::task::spawn_blocking(move || read_folder(&folder)).await {
             Ok(Ok(mut files)) => files.remove(name),
             Ok(Err(error)) => unreadable(format!("the templates folder cannot be read: {error}")),
@@ -128,7 +157,10 @@ async fn poll(folder: PathBuf, files: Arc<ArcSwap<Files>>) {
 
 fn read_folder(path: &std::path::Path) -> std::io::Result<Files> {
     let documents = folder::read(path)?;
-    Ok(documents.into_iter().map(|(name, document)| (name, document.and_then(|d| parse(&d).map(Arc::new)))).collect())
+    Ok(documents
+        .into_iter()
+        .map(|(name, document)| (name, document.and_then(|d| parse(&d).map(Arc::new))))
+        .collect())
 }
 
 fn read_map(map: ConfigMap) -> Parsed {
@@ -141,7 +173,11 @@ fn read_map(map: ConfigMap) -> Parsed {
 }
 
 fn is_template(map: &ConfigMap) -> bool {
-    let label = map.metadata.labels.as_ref().and_then(|labels| labels.get(keys::POD_TEMPLATE));
+    let label = map
+        .metadata
+        .labels
+        .as_ref()
+        .and_then(|labels| labels.get(keys::POD_TEMPLATE));
     label.is_some_and(|value| value == "true")
 }
 

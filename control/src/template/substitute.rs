@@ -23,7 +23,9 @@ pub struct Variables<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SubstituteError {
     /// Not one of ours.
-    #[error("${{{{{name}}}}} is not known; use ${{{{user}}}}, ${{{{workspace_id}}}} or ${{{{workspace}}}}")]
+    #[error(
+        "${{{{{name}}}}} is not known; use ${{{{user}}}}, ${{{{workspace_id}}}} or ${{{{workspace}}}}"
+    )]
     Unknown {
         /// Its name, shortened.
         name: String,
@@ -60,7 +62,9 @@ impl Variables<'_> {
                 return Err(SubstituteError::Unclosed { text: short(after) });
             };
             let name = name.trim();
-            let value = self.get(name).ok_or_else(|| SubstituteError::Unknown { name: short(name) })?;
+            let value = self
+                .get(name)
+                .ok_or_else(|| SubstituteError::Unknown { name: short(name) })?;
             out.push_str(value);
             rest = tail;
         }
@@ -75,7 +79,12 @@ impl Variables<'_> {
     pub fn value(&self, value: &Value) -> Result<Value, SubstituteError> {
         Ok(match value {
             Value::String(text) => Value::String(self.text(text)?),
-            Value::Array(items) => Value::Array(items.iter().map(|item| self.value(item)).collect::<Result<_, _>>()?),
+            Value::Array(items) => Value::Array(
+                items
+                    .iter()
+                    .map(|item| self.value(item))
+                    .collect::<Result<_, _>>()?,
+            ),
             Value::Object(map) => Value::Object(
                 map.iter()
                     .map(|(key, value)| Ok((key.clone(), self.value(value)?)))

@@ -21,7 +21,10 @@ const SCHEMA: &str = r#"{"type": "object", "required": ["size"], "properties": {
 fn document(spec: &str, annotations: &[(&str, &str)]) -> Document {
     Document {
         name: "sample".into(),
-        annotations: annotations.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+        annotations: annotations
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect(),
         data: BTreeMap::from([("spec".to_owned(), spec.to_owned())]),
     }
 }
@@ -48,7 +51,9 @@ fn rendered(template: &Template, inputs: &Value) -> Result<Value, RenderError> {
 fn env(pod: &Value) -> BTreeMap<String, Option<String>> {
     let all = pod["spec"]["containers"][0]["env"].as_array().unwrap();
     let text = |v: &Value| v.as_str().map(ToOwned::to_owned);
-    all.iter().map(|e| (text(&e["name"]).unwrap(), text(&e["value"]))).collect()
+    all.iter()
+        .map(|e| (text(&e["name"]).unwrap(), text(&e["value"])))
+        .collect()
 }
 
 #[test]
@@ -105,8 +110,12 @@ fn a_pod_has_everything_that_the_design_names() {
     let mut object = pod;
     object["metadata"]["name"] = json!("p");
     object["metadata"]["uid"] = json!("u");
-    let view = nogoo9_model::pod::PodView::from_pod(&serde_json::from_value(object).unwrap()).unwrap();
-    assert_eq!((view.owner.as_str(), view.serving.port, view.since), ("alice@example.org", 8080, 1_700_000_000));
+    let view =
+        nogoo9_model::pod::PodView::from_pod(&serde_json::from_value(object).unwrap()).unwrap();
+    assert_eq!(
+        (view.owner.as_str(), view.serving.port, view.since),
+        ("alice@example.org", 8080, 1_700_000_000)
+    );
 }
 
 #[test]
@@ -129,18 +138,37 @@ fn inputs_that_do_not_fit_are_named() {
         (json!({"size": 10}), "size", "at most 9"),
         (json!({"size": "3"}), "size", "whole number"),
         (json!({"size": 1.5}), "size", "whole number"),
-        (json!({"size": 1, "colour": "red"}), "colour", "it takes: fast, log-level, message, size, name, port"),
+        (
+            json!({"size": 1, "colour": "red"}),
+            "colour",
+            "it takes: fast, log-level, message, size, name, port",
+        ),
         (json!({"size": 1, "message": "UPPER"}), "message", "pattern"),
-        (json!({"size": 1, "message": "thirteen long"}), "message", "at most 12"),
-        (json!({"size": 1, "log-level": "loud"}), "log-level", r#"one of "info", "debug""#),
+        (
+            json!({"size": 1, "message": "thirteen long"}),
+            "message",
+            "at most 12",
+        ),
+        (
+            json!({"size": 1, "log-level": "loud"}),
+            "log-level",
+            r#"one of "info", "debug""#,
+        ),
         (json!({"size": 1, "fast": "yes"}), "fast", "true or false"),
         (json!({"size": 1, "port": 0}), "port", "1 to 65535"),
         (json!({"size": 1, "name": " x"}), "name", "spaces"),
         (json!({"size": 1, "name": "a\nb"}), "name", "printable"),
-        (json!({"size": 1, "nogoo9/user-sub": "bob"}), "nogoo9/user-sub", "not a parameter"),
+        (
+            json!({"size": 1, "nogoo9/user-sub": "bob"}),
+            "nogoo9/user-sub",
+            "not a parameter",
+        ),
     ] {
         let error = rendered(&template, &inputs).unwrap_err().to_string();
-        assert!(error.contains(&format!("input '{name}'")) && error.contains(problem), "{inputs}: {error}");
+        assert!(
+            error.contains(&format!("input '{name}'")) && error.contains(problem),
+            "{inputs}: {error}"
+        );
     }
 }
 
@@ -157,8 +185,15 @@ fn an_upgrade_keeps_inputs_that_the_new_version_no_longer_takes() {
         strictness: Strictness::Upgrade,
     };
     let pod = render(&template, &input).unwrap();
-    assert_eq!(env(&pod)["MESSAGE"].as_deref(), Some("hello"), "the template's own, since it takes none");
-    assert_eq!(pod["metadata"]["annotations"][keys::SPAWN_INPUTS], r#"{"message":"hi"}"#);
+    assert_eq!(
+        env(&pod)["MESSAGE"].as_deref(),
+        Some("hello"),
+        "the template's own, since it takes none"
+    );
+    assert_eq!(
+        pod["metadata"]["annotations"][keys::SPAWN_INPUTS],
+        r#"{"message":"hi"}"#
+    );
 }
 
 #[test]
@@ -174,33 +209,77 @@ fn broken_templates_say_where() {
         ("containers: [{image: x}]", "no name"),
         ("containers: [{name: main}]", "('main') has no image"),
         ("containers: 7", "is no pod spec"),
-        ("containers: [{name: m, image: 'i:${{version}}'}]", "${{version}} is not known; use ${{user}}"),
+        (
+            "containers: [{name: m, image: 'i:${{version}}'}]",
+            "${{version}} is not known; use ${{user}}",
+        ),
         ("containers: [{name: m, image: 'i:${{user'}]", "not closed"),
-        ("{containers: [{name: m, image: i}], schedulingGates: [{name: nogoo9/upgrade}]}", "scheduling gate"),
+        (
+            "{containers: [{name: m, image: i}], schedulingGates: [{name: nogoo9/upgrade}]}",
+            "scheduling gate",
+        ),
     ] {
         let error = with(spec);
-        assert!(error.starts_with("template 'sample' cannot be used: "), "{error}");
+        assert!(
+            error.starts_with("template 'sample' cannot be used: "),
+            "{error}"
+        );
         assert!(error.contains(expected), "{spec}: {error}");
     }
     for (key, value, expected) in [
         (keys::SETTLE, "soon", "nogoo9/settle"),
         (keys::WORKSPACE_PORT, "0", "nogoo9/workspace-port"),
         (keys::PARAMETERS, "{", "nogoo9/parameters is no JSON"),
-        (keys::PARAMETERS, r#"{"properties": {"port": {"type": "string"}}}"#, "'port' which has a name"),
-        (keys::PARAMETERS, r#"{"properties": {"a": {"type": "object"}}}"#, "needs the type"),
-        (keys::PARAMETERS, r#"{"properties": {"a": {"type": "string", "format": "uri"}}}"#, "'format'"),
-        (keys::PARAMETERS, r#"{"properties": {"a": {"type": "string", "pattern": "("}}}"#, "regular expression"),
-        (keys::PARAMETERS, r#"{"properties": {"a": {"type": "integer", "default": "x"}}}"#, "has a default"),
-        (keys::PARAMETERS, r#"{"properties": {"a b": {"type": "string"}}}"#, "x-env"),
-        (keys::PARAMETERS, r#"{"required": ["a"]}"#, "not among its properties"),
+        (
+            keys::PARAMETERS,
+            r#"{"properties": {"port": {"type": "string"}}}"#,
+            "'port' which has a name",
+        ),
+        (
+            keys::PARAMETERS,
+            r#"{"properties": {"a": {"type": "object"}}}"#,
+            "needs the type",
+        ),
+        (
+            keys::PARAMETERS,
+            r#"{"properties": {"a": {"type": "string", "format": "uri"}}}"#,
+            "'format'",
+        ),
+        (
+            keys::PARAMETERS,
+            r#"{"properties": {"a": {"type": "string", "pattern": "("}}}"#,
+            "regular expression",
+        ),
+        (
+            keys::PARAMETERS,
+            r#"{"properties": {"a": {"type": "integer", "default": "x"}}}"#,
+            "has a default",
+        ),
+        (
+            keys::PARAMETERS,
+            r#"{"properties": {"a b": {"type": "string"}}}"#,
+            "x-env",
+        ),
+        (
+            keys::PARAMETERS,
+            r#"{"required": ["a"]}"#,
+            "not among its properties",
+        ),
         (keys::WORKSPACE_PATH, "/${{team}}", "nogoo9/workspace-path"),
     ] {
-        let error = parse(&document(SPEC, &[(key, value)])).unwrap_err().to_string();
+        let error = parse(&document(SPEC, &[(key, value)]))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(expected), "{key} {value}: {error}");
     }
     let mut claims = document(SPEC, &[]);
     claims.data.insert("claims".into(), "[]".into());
-    assert!(parse(&claims).unwrap_err().to_string().contains("data.claims"));
+    assert!(
+        parse(&claims)
+            .unwrap_err()
+            .to_string()
+            .contains("data.claims")
+    );
 }
 
 #[test]
@@ -211,13 +290,33 @@ fn a_broken_spec_is_not_quoted() {
 
 #[test]
 fn versions_change_with_what_reaches_a_pod() {
-    let version = |spec: &str, annotations: &[(&str, &str)]| parse(&document(spec, annotations)).unwrap().version;
+    let version = |spec: &str, annotations: &[(&str, &str)]| {
+        parse(&document(spec, annotations)).unwrap().version
+    };
     let base = version(SPEC, &[]);
     assert_eq!(base.len(), 12);
     let spec: Value = serde_saphyr::from_str(SPEC).unwrap();
-    assert_eq!(base, version(&serde_json::to_string_pretty(&spec).unwrap(), &[]), "JSON or YAML");
-    assert_eq!(base, version(&format!("# a comment\n{SPEC}\n"), &[]), "comments");
-    assert_eq!(base, version(SPEC, &[(keys::DRAIN_TIMEOUT, "60"), (keys::ALLOWED_ROLES, "ops"), ("other", "x")]));
+    assert_eq!(
+        base,
+        version(&serde_json::to_string_pretty(&spec).unwrap(), &[]),
+        "JSON or YAML"
+    );
+    assert_eq!(
+        base,
+        version(&format!("# a comment\n{SPEC}\n"), &[]),
+        "comments"
+    );
+    assert_eq!(
+        base,
+        version(
+            SPEC,
+            &[
+                (keys::DRAIN_TIMEOUT, "60"),
+                (keys::ALLOWED_ROLES, "ops"),
+                ("other", "x")
+            ]
+        )
+    );
     let mut seen = vec![base];
     for (spec, annotations) in [
         (SPEC.replace("1.0", "1.1"), vec![]),
@@ -245,11 +344,23 @@ fn folders() {
         "{kind: ConfigMap, metadata: {name: desk, annotations: {nogoo9/settle: '1'}}, data: {spec: '{\"containers\": [{\"name\": \"m\", \"image\": \"i\"}]}'}}",
     );
     let read = folder::read(folder.path()).unwrap();
-    assert_eq!(read.keys().map(String::as_str).collect::<Vec<_>>(), ["bad", "desk", "plain"]);
+    assert_eq!(
+        read.keys().map(String::as_str).collect::<Vec<_>>(),
+        ["bad", "desk", "plain"]
+    );
     assert!(read["bad"].is_err());
     let desk = parse(read["desk"].as_ref().unwrap()).unwrap();
-    assert_eq!((desk.settings.timing.settle, desk.images().collect::<Vec<_>>()), (1, vec!["i"]));
-    assert_eq!(parse(read["plain"].as_ref().unwrap()).unwrap().version, template(&[]).version);
+    assert_eq!(
+        (
+            desk.settings.timing.settle,
+            desk.images().collect::<Vec<_>>()
+        ),
+        (1, vec!["i"])
+    );
+    assert_eq!(
+        parse(read["plain"].as_ref().unwrap()).unwrap().version,
+        template(&[]).version
+    );
     assert!(folder::read(&folder.path().join("absent")).is_err());
 }
 
@@ -259,7 +370,8 @@ fn json_value() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::from),
         any::<i32>().prop_map(Value::from),
         "\\PC{0,20}".prop_map(Value::from),
-        prop_oneof!["user", "workspace_id", "workspace"].prop_map(|v| Value::from(format!("a ${{{{{v}}}}} b"))),
+        prop_oneof!["user", "workspace_id", "workspace"]
+            .prop_map(|v| Value::from(format!("a ${{{{{v}}}}} b"))),
     ];
     leaf.prop_recursive(4, 40, 5, |inner| {
         prop_oneof![
@@ -275,7 +387,11 @@ fn shape(value: &Value) -> Value {
     match value {
         Value::String(_) => json!("s"),
         Value::Array(items) => items.iter().map(shape).collect(),
-        Value::Object(map) => map.iter().map(|(k, v)| (k.clone(), shape(v))).collect::<Map<_, _>>().into(),
+        Value::Object(map) => map
+            .iter()
+            .map(|(k, v)| (k.clone(), shape(v)))
+            .collect::<Map<_, _>>()
+            .into(),
         other => other.clone(),
     }
 }

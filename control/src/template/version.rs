@@ -14,7 +14,12 @@ pub(super) fn version(spec: &Value, annotations: &BTreeMap<String, String>) -> S
     canonical(spec, &mut text);
     for (key, value) in annotations {
         // Quoted as JSON, so that no two sets of annotations are written alike.
-        let _ = write!(text, "\n{}:{}", Value::from(key.as_str()), Value::from(value.as_str()));
+        let _ = write!(
+            text,
+            "\n{}:{}",
+            Value::from(key.as_str()),
+            Value::from(value.as_str())
+        );
     }
     base32_sha256(text.as_bytes(), LENGTH)
 }

@@ -26,30 +26,56 @@ async fn modern(world: &World, method: &str, name: Option<&str>, mut params: Val
         "io.modelcontextprotocol/clientCapabilities": {},
     });
     let call = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
-    let mut headers = vec![("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
+    let mut headers = vec![
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", method),
+    ];
     headers.extend(name.map(|name| ("mcp-name", name)));
     world.mcp(&world.token("alice"), &headers, &call).await
 }
 
 async fn legacy(world: &World, method: &str, params: Value) -> Answer {
     let call = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
-    world.mcp(&world.token("alice"), &[("mcp-protocol-version", "2025-11-25")], &call).await
+    world
+        .mcp(
+            &world.token("alice"),
+            &[("mcp-protocol-version", "2025-11-25")],
+            &call,
+        )
+        .await
 }
 
 fn check(tools: &Value) {
     let tools = tools.as_array().unwrap();
-    assert_eq!(tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect::<Vec<_>>(), TOOLS);
+    assert_eq!(
+        tools
+            .iter()
+            .map(|tool| tool["name"].as_str().unwrap())
+            .collect::<Vec<_>>(),
+        TOOLS
+    );
     for tool in tools {
         let name = &tool["name"];
-        assert!(tool["title"].is_string() && tool["description"].is_string(), "{name}");
+        assert!(
+            tool["title"].is_string() && tool["description"].is_string(),
+            "{name}"
+        );
         assert_eq!(tool["inputSchema"]["type"], "object", "{name}");
         assert_eq!(tool["outputSchema"]["type"], "object", "{name}");
-        for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
+        for hint in [
+            "readOnlyHint",
+            "destructiveHint",
+            "idempotentHint",
+            "openWorldHint",
+        ] {
             assert!(tool["annotations"][hint].is_boolean(), "{name} {hint}");
         }
         // Nullable types and integer formats make strict clients complain.
         let text = tool.to_string();
-        assert!(!text.contains("null") && !text.contains(r#""format""#), "{text}");
+        assert!(
+            !text.contains("null") && !text.contains(r#""format""#),
+            "{text}"
+        );
     }
     let upgrade = &tools[11];
     assert_eq!(upgrade["annotations"]["destructiveHint"], true);
@@ -65,7 +91,10 @@ async fn both_eras_list_and_call() {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}))
     .await;
     assert_eq!(hello.status, 200, "{}", hello.body);
-    assert!(!hello.headers.contains_key("mcp-session-id"), "no session is kept");
+    assert!(
+        !hello.headers.contains_key("mcp-session-id"),
+        "no session is kept"
+    );
     assert_eq!(hello.json()["result"]["protocolVersion"], "2025-11-25");
     assert_eq!(hello.json()["result"]["serverInfo"]["name"], "nogoo9");
     let list = legacy(&world, "tools/list", json!({})).await.json();
@@ -76,31 +105,56 @@ async fn both_eras_list_and_call() {
     assert_eq!(discovered.status, 200, "{}", discovered.body);
     let list = modern(&world, "tools/list", None, json!({})).await.json();
     check(&list["result"]["tools"]);
-    assert_eq!((&list["result"]["ttlMs"], &list["result"]["cacheScope"]), (&json!(0), &json!("private")));
+    assert_eq!(
+        (&list["result"]["ttlMs"], &list["result"]["cacheScope"]),
+        (&json!(0), &json!("private"))
+    );
 
     let call = json!({"name": "spawn_workspace", "arguments": {"template": "sample", "id": "dev"}});
-    let spawned = modern(&world, "tools/call", Some("spawn_workspace"), call).await.json();
-    assert_eq!(spawned["result"]["structuredContent"]["id"], "dev", "{spawned}");
-    let seen = world.tool("alice", "get_workspace", json!({"id": "dev"})).await;
+    let spawned = modern(&world, "tools/call", Some("spawn_workspace"), call)
+        .await
+        .json();
+    assert_eq!(
+        spawned["result"]["structuredContent"]["id"], "dev",
+        "{spawned}"
+    );
+    let seen = world
+        .tool("alice", "get_workspace", json!({"id": "dev"}))
+        .await;
     assert_eq!(seen["result"]["structuredContent"]["owner"], "alice");
     // The same answer as the JSON API's.
     let listed = world.tool("alice", "list_workspaces", json!({})).await;
     let by_api = world.get("alice", "/workspaces").await;
-    assert_eq!(listed["result"]["structuredContent"]["workspaces"][0]["id"], by_api["workspaces"][0]["id"]);
+    assert_eq!(
+        listed["result"]["structuredContent"]["workspaces"][0]["id"],
+        by_api["workspaces"][0]["id"]
+    );
 }
 
 #[tokio::test]
 async fn errors_are_text_alone() {
     let world = World::start().await;
-    let denied = world.tool("alice", "get_workspace", json!({"id": "nil"})).await;
+    let denied = world
+        .tool("alice", "get_workspace", json!({"id": "nil"}))
+        .await;
     let result = &denied["result"];
     assert_eq!(result["isError"], true);
     assert!(result.get("structuredContent").is_none());
     let text: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
-    assert_eq!(text, json!({"code": "access_denied", "message": "Access Denied", "retryable": false}));
-    for arguments in [json!({}), json!({"id": 7}), json!({"id": "dev", "userSub": "bob"})] {
+    assert_eq!(
+        text,
+        json!({"code": "access_denied", "message": "Access Denied", "retryable": false})
+    );
+    for arguments in [
+        json!({}),
+        json!({"id": 7}),
+        json!({"id": "dev", "userSub": "bob"}),
+    ] {
         let bad = world.tool("alice", "get_workspace", arguments).await;
-        assert!(bad["result"]["isError"] == true || bad["error"]["code"] == -32602, "{bad}");
+        assert!(
+            bad["result"]["isError"] == true || bad["error"]["code"] == -32602,
+            "{bad}"
+        );
     }
     let unknown = world.tool("alice", "rm_rf", json!({})).await;
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
@@ -118,10 +172,19 @@ async fn other_hosts_and_origins_are_refused() {
         ("origin", world.url.as_str(), 200),
         ("origin", "http://127.0.0.1:6274", 200),
     ] {
-        let answer = world.mcp(&token, &[("mcp-protocol-version", "2025-11-25"), (header, value)], &call).await;
+        let answer = world
+            .mcp(
+                &token,
+                &[("mcp-protocol-version", "2025-11-25"), (header, value)],
+                &call,
+            )
+            .await;
         assert_eq!(answer.status, status, "{header}: {value}: {}", answer.body);
     }
-    let request = world.http.get(format!("{}/mcp", world.url)).bearer_auth(&token);
+    let request = world
+        .http
+        .get(format!("{}/mcp", world.url))
+        .bearer_auth(&token);
     assert_eq!(world.send(request).await.status, 405);
 }
 
@@ -136,11 +199,29 @@ async fn waiting_tells_progress() {
     let call = json!({"name": "wait_for_operation", "arguments": arguments, "_meta": {"progressToken": "p1"}});
     let answer = legacy(&world, "tools/call", call).await;
     assert_eq!(answer.headers["content-type"], "text/event-stream");
-    let events = answer.body.lines().filter_map(|line| line.strip_prefix("data:")).filter(|data| !data.trim().is_empty());
-    let events: Vec<Value> = events.map(|data| serde_json::from_str(data).unwrap()).collect();
-    let progress = events.iter().find(|event| event["method"] == "notifications/progress").unwrap();
+    let events = answer
+        .body
+        .lines()
+        .filter_map(|line| line.strip_prefix("data:"))
+        .filter(|data| !data.trim().is_empty());
+    let events: Vec<Value> = events
+        .map(|data| serde_json::from_str(data).unwrap())
+        .collect();
+    let progress = events
+        .iter()
+        .find(|event| event["method"] == "notifications/progress")
+        .unwrap();
     assert_eq!(progress["params"]["progressToken"], "p1");
-    assert!(progress["params"]["message"].as_str().unwrap().starts_with("Upgrading"), "{progress}");
+    assert!(
+        progress["params"]["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("Upgrading"),
+        "{progress}"
+    );
     let last = events.last().unwrap();
-    assert_eq!(last["result"]["structuredContent"]["operationId"], begun["operationId"], "{last}");
+    assert_eq!(
+        last["result"]["structuredContent"]["operationId"], begun["operationId"],
+        "{last}"
+    );
 }

@@ -102,7 +102,14 @@ impl World {
         ]);
         let key = SigningKey::generate().unwrap();
         let again = SigningKey::from_pem(&key.to_pem().unwrap()).unwrap();
-        let control = Control::start(&settings, &connection, key, Metrics::default(), stop.clone()).unwrap();
+        let control = Control::start(
+            &settings,
+            &connection,
+            key,
+            Metrics::default(),
+            stop.clone(),
+        )
+        .unwrap();
         tokio::join!(control.caches.synced(), control.templates.synced());
         let stopped = stop.clone().cancelled_owned();
         let server = axum::serve(public, control.router).with_graceful_shutdown(stopped);
@@ -129,16 +136,31 @@ impl World {
     }
 
     pub(crate) fn token_for(&self, user: &str, audience: &str) -> String {
-        idp::mint(self.idp_dir.path(), &self.issuer, user, audience, Duration::from_secs(600)).unwrap()
+        idp::mint(
+            self.idp_dir.path(),
+            &self.issuer,
+            user,
+            audience,
+            Duration::from_secs(600),
+        )
+        .unwrap()
     }
 
     /// The cookie of a signed-in browser.
     pub(crate) fn cookie(&self, user: &str) -> String {
         let now = self.connection.clock.now();
         let roles = vec![if user == "admin" { "admin" } else { "user" }.to_owned()];
-        let session = Session { sub: user.into(), roles, sid: "s".into(), expires: now + 600 };
+        let session = Session {
+            sub: user.into(),
+            roles,
+            sid: "s".into(),
+            expires: now + 600,
+        };
         let host = self.url.trim_start_matches("http://");
-        format!("nogoo9={}", self.signer.sign_session(&session, host, now).unwrap())
+        format!(
+            "nogoo9={}",
+            self.signer.sign_session(&session, host, now).unwrap()
+        )
     }
 
     pub(crate) async fn send(&self, request: reqwest::RequestBuilder) -> Answer {
@@ -151,9 +173,17 @@ impl World {
     }
 
     /// Calls the JSON API.
-    pub(crate) async fn api(&self, user: &str, method: Method, path: &str, body: Option<Value>) -> Answer {
-        let mut request =
-            self.http.request(method, format!("{}/api/v1{path}", self.url)).bearer_auth(self.token(user));
+    pub(crate) async fn api(
+        &self,
+        user: &str,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> Answer {
+        let mut request = self
+            .http
+            .request(method, format!("{}/api/v1{path}", self.url))
+            .bearer_auth(self.token(user));
         if let Some(body) = body {
             request = request.json(&body);
         }
@@ -171,20 +201,27 @@ impl World {
     }
 
     pub(crate) async fn spawn(&self, user: &str, body: Value) -> Value {
-        let answer = self.api(user, Method::POST, "/workspaces", Some(body)).await;
+        let answer = self
+            .api(user, Method::POST, "/workspaces", Some(body))
+            .await;
         assert_eq!(answer.status, 201, "{}", answer.body);
         answer.json()
     }
 
     /// Spawns and brings to life.
     pub(crate) async fn running(&self, user: &str, id: &str) -> Value {
-        self.spawn(user, json!({"template": "sample", "id": id})).await;
-        self.until("the pod", || async { !self.pods_of(id).await.is_empty() }).await;
+        self.spawn(user, json!({"template": "sample", "id": id}))
+            .await;
+        self.until("the pod", || async { !self.pods_of(id).await.is_empty() })
+            .await;
         for pod in self.pods_of(id).await {
             self.ready(&pod.name_any()).await;
         }
         let path = format!("/workspaces/{id}");
-        self.until("running", || async { self.get(user, &path).await["status"] == "running" }).await;
+        self.until("running", || async {
+            self.get(user, &path).await["status"] == "running"
+        })
+        .await;
         self.get(user, &path).await
     }
 
@@ -192,7 +229,13 @@ impl World {
     pub(crate) async fn tool(&self, user: &str, name: &str, arguments: Value) -> Value {
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
             "params": {"name": name, "arguments": arguments}});
-        let answer = self.mcp(&self.token(user), &[("mcp-protocol-version", "2025-11-25")], &call).await;
+        let answer = self
+            .mcp(
+                &self.token(user),
+                &[("mcp-protocol-version", "2025-11-25")],
+                &call,
+            )
+            .await;
         assert_eq!(answer.status, 200, "{}", answer.body);
         answer.json()
     }
@@ -231,13 +274,24 @@ impl World {
 
     /// The template `sample` at this image, whose upgrades need not settle.
     pub(crate) async fn sample(&self, image: &str) {
-        let spec = format!("containers: [{{name: main, image: '{image}', env: [{{name: OWNER, value: '${{{{user}}}}'}}]}}]");
+        let spec = format!(
+            "containers: [{{name: main, image: '{image}', env: [{{name: OWNER, value: '${{{{user}}}}'}}]}}]"
+        );
         let schema = json!({"properties": {"message": {"type": "string"}}}).to_string();
-        self.template("sample", &spec, json!({"nogoo9/settle": "0", "nogoo9/parameters": schema})).await;
+        self.template(
+            "sample",
+            &spec,
+            json!({"nogoo9/settle": "0", "nogoo9/parameters": schema}),
+        )
+        .await;
         // The watch learns of it in its own time; views rest on that.
         self.until("the template", || async {
             let shown = self.get("admin", "/templates").await;
-            shown["templates"].as_array().unwrap().iter().any(|t| t["name"] == "sample" && t["images"] == json!([image]))
+            shown["templates"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|t| t["name"] == "sample" && t["images"] == json!([image]))
         })
         .await;
     }
@@ -254,34 +308,61 @@ impl World {
     /// What a kubelet does to a pod that comes up.
     pub(crate) async fn ready(&self, pod: &str) {
         let now = k8s_openapi::jiff::Timestamp::from_second(self.connection.clock.now()).unwrap();
-        let ready = json!([{"type": "Ready", "status": "True", "lastTransitionTime": now.to_string()}]);
-        self.status(pod, json!({"phase": "Running", "podIP": "127.64.0.9", "conditions": ready})).await;
+        let ready =
+            json!([{"type": "Ready", "status": "True", "lastTransitionTime": now.to_string()}]);
+        self.status(
+            pod,
+            json!({"phase": "Running", "podIP": "127.64.0.9", "conditions": ready}),
+        )
+        .await;
     }
 
     pub(crate) async fn status(&self, pod: &str, status: Value) {
         let status = json!({"status": status});
-        self.pods_api().patch_status(pod, &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+        self.pods_api()
+            .patch_status(pod, &PatchParams::default(), &Patch::Merge(&status))
+            .await
+            .unwrap();
     }
 
-    pub(crate) async fn until<F: Future<Output = bool>>(&self, what: &str, mut check: impl FnMut() -> F) {
+    pub(crate) async fn until<F: Future<Output = bool>>(
+        &self,
+        what: &str,
+        mut check: impl FnMut() -> F,
+    ) {
         let waiting = async {
             while !check().await {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        assert!(tokio::time::timeout(PATIENCE, waiting).await.is_ok(), "{what}: it did not come true");
+        assert!(
+            tokio::time::timeout(PATIENCE, waiting).await.is_ok(),
+            "{what}: it did not come true"
+        );
     }
 }
 
 async fn api_server(stop: &CancellationToken) -> (TempDir, std::path::PathBuf, Client) {
     let folder = tempfile::tempdir().unwrap();
     let token = |name: &str| format!("{name}-token-of-this-test");
-    let tokens = Tokens { admin: token("admin"), control: token("control"), proxy: token("proxy") };
-    let config = ApiServerConfig { data_dir: folder.path().to_owned(), listen: ([127, 0, 0, 1], 0).into(), tokens };
+    let tokens = Tokens {
+        admin: token("admin"),
+        control: token("control"),
+        proxy: token("proxy"),
+    };
+    let config = ApiServerConfig {
+        data_dir: folder.path().to_owned(),
+        listen: ([127, 0, 0, 1], 0).into(),
+        tokens,
+    };
     let bound = bind(config).await.unwrap();
     let write = |name: &str| {
         let path = folder.path().join(format!("{name}.kubeconfig"));
-        std::fs::write(&path, kubeconfig(bound.address(), bound.ca_pem(), &token(name), WORKSPACES)).unwrap();
+        std::fs::write(
+            &path,
+            kubeconfig(bound.address(), bound.ca_pem(), &token(name), WORKSPACES),
+        )
+        .unwrap();
         path
     };
     let (control, admin) = (write("control"), write("admin"));
@@ -289,13 +370,18 @@ async fn api_server(stop: &CancellationToken) -> (TempDir, std::path::PathBuf, C
     let admin = connect(Some(&admin), Retry::Off).await.unwrap().client;
     for name in [SYSTEM, WORKSPACES] {
         let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
-        Api::<Namespace>::all(admin.clone()).create(&PostParams::default(), &namespace).await.unwrap();
+        Api::<Namespace>::all(admin.clone())
+            .create(&PostParams::default(), &namespace)
+            .await
+            .unwrap();
     }
     (folder, control, admin)
 }
 
 fn settings(flags: &[String]) -> Settings {
-    let line = std::iter::once("nogoo9-control".to_owned()).chain(flags.iter().cloned()).map(Into::into);
+    let line = std::iter::once("nogoo9-control".to_owned())
+        .chain(flags.iter().cloned())
+        .map(Into::into);
     match load::<Args>(line) {
         Ok(Loaded::Run(settings)) => settings,
         other => panic!("{:?}", other.err().map(|error| error.to_string())),

@@ -72,5 +72,8 @@ pub(super) async fn confirm_delete(
             }
         }
     };
-    page(StatusCode::OK, layout::signed_in(&caller, &format!("Delete {}?", workspace.name), &body))
+    page(
+        StatusCode::OK,
+        layout::signed_in(&caller, &format!("Delete {}?", workspace.name), &body),
+    )
 }

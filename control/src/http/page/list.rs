@@ -16,9 +16,19 @@ pub(super) fn list(caller: &Caller, workspaces: &Workspaces) -> Markup {
 }
 
 fn row(caller: &Caller, workspace: &Workspace) -> Markup {
-    let own = Target::Workspace { owner: &workspace.owner, visibility: &Visibility::Private };
-    let opens = matches!(workspace.status, Status::Running | Status::Upgrading | Status::Starting);
-    let link = workspace.url.as_ref().or(workspace.path_url.as_ref()).filter(|_| opens && caller.is(&workspace.owner));
+    let own = Target::Workspace {
+        owner: &workspace.owner,
+        visibility: &Visibility::Private,
+    };
+    let opens = matches!(
+        workspace.status,
+        Status::Running | Status::Upgrading | Status::Starting
+    );
+    let link = workspace
+        .url
+        .as_ref()
+        .or(workspace.path_url.as_ref())
+        .filter(|_| opens && caller.is(&workspace.owner));
     html! {
         li.card data-workspace=(workspace.id) data-status=(word(workspace.status)) {
             div.head {
@@ -65,7 +75,10 @@ fn buttons(workspace: &Workspace) -> Markup {
             }
         }
     };
-    let running = matches!(workspace.status, Status::Running | Status::Starting | Status::Failing | Status::Upgrading);
+    let running = matches!(
+        workspace.status,
+        Status::Running | Status::Starting | Status::Failing | Status::Upgrading
+    );
     html! {
         div.buttons {
             @if workspace.outdated == Outdated::Yes && workspace.operation_id.is_none() && running {

@@ -68,23 +68,42 @@ pub(super) async fn form(
             div.buttons { button.primary type="submit" { "Spawn" } a.button href="/" { "Cancel" } }
         }
     };
-    page(StatusCode::OK, layout::signed_in(&caller, &format!("New workspace from {}", template.name), &body))
+    page(
+        StatusCode::OK,
+        layout::signed_in(
+            &caller,
+            &format!("New workspace from {}", template.name),
+            &body,
+        ),
+    )
 }
 
 fn parameters(template: &Template) -> Map<String, Value> {
     let schema = template.parameters.as_ref();
-    schema.and_then(|s| s.get("properties")).and_then(Value::as_object).cloned().unwrap_or_default()
+    schema
+        .and_then(|s| s.get("properties"))
+        .and_then(Value::as_object)
+        .cloned()
+        .unwrap_or_default()
 }
 
 fn required(template: &Template, name: &str) -> bool {
-    let all = template.parameters.as_ref().and_then(|s| s.get("required")).and_then(Value::as_array);
+    let all = template
+        .parameters
+        .as_ref()
+        .and_then(|s| s.get("required"))
+        .and_then(Value::as_array);
     all.is_some_and(|all| all.iter().any(|required| required == name))
 }
 
 fn field(name: &str, schema: &Value, required: bool) -> Markup {
     let text = |key: &str| schema.get(key).and_then(Value::as_str);
     let default = schema.get("default");
-    let plain = default.map(|value| value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned));
+    let plain = default.map(|value| {
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), ToOwned::to_owned)
+    });
     let field = format!("{INPUT}{name}");
     let choices = match schema.get("enum").and_then(Value::as_array) {
         Some(values) => values.clone(),
@@ -126,10 +145,24 @@ pub(super) async fn spawn(
     };
     fields.retain(|_, value| !value.trim().is_empty());
     let mut take = |name: &str| fields.remove(name).map(|value| value.trim().to_owned());
-    let (template, id, name) = (take("template").unwrap_or_default(), take("id"), take("name"));
+    let (template, id, name) = (
+        take("template").unwrap_or_default(),
+        take("id"),
+        take("name"),
+    );
     let spawned = async {
-        let inputs = typed(&app.service.get_template(&caller, &template).await?, &fields)?;
-        let args = SpawnWorkspace { template, id, name, port: None, inputs, user_sub: None };
+        let inputs = typed(
+            &app.service.get_template(&caller, &template).await?,
+            &fields,
+        )?;
+        let args = SpawnWorkspace {
+            template,
+            id,
+            name,
+            port: None,
+            inputs,
+            user_sub: None,
+        };
         app.service.spawn_workspace(&caller, args).await
     };
     match spawned.await {
@@ -139,19 +172,38 @@ pub(super) async fn spawn(
 }
 
 /// Form fields are text; numbers and booleans become such, as the template's schema says.
-fn typed(template: &Template, fields: &BTreeMap<String, String>) -> Result<Map<String, Value>, ServiceError> {
+fn typed(
+    template: &Template,
+    fields: &BTreeMap<String, String>,
+) -> Result<Map<String, Value>, ServiceError> {
     let schemas = parameters(template);
-    let inputs = fields.iter().filter_map(|(field, text)| Some((field.strip_prefix(INPUT)?, text)));
+    let inputs = fields
+        .iter()
+        .filter_map(|(field, text)| Some((field.strip_prefix(INPUT)?, text)));
     let value = |(name, text): (&str, &String)| {
-        let kind = schemas.get(name).and_then(|schema| schema.get("type")).and_then(Value::as_str);
+        let kind = schemas
+            .get(name)
+            .and_then(|schema| schema.get("type"))
+            .and_then(Value::as_str);
         let value = match kind {
-            Some("integer") => text.trim().parse::<i64>().map(Value::from).map_err(|_| "is no whole number"),
-            Some("boolean") => text.trim().parse::<bool>().map(Value::from).map_err(|_| "is neither true nor false"),
+            Some("integer") => text
+                .trim()
+                .parse::<i64>()
+                .map(Value::from)
+                .map_err(|_| "is no whole number"),
+            Some("boolean") => text
+                .trim()
+                .parse::<bool>()
+                .map(Value::from)
+                .map_err(|_| "is neither true nor false"),
             _ => Ok(Value::from(text.as_str())),
         };
         value
             .map(|value| (name.to_owned(), value))
-            .map_err(|problem| ServiceError::Invalid { argument: "inputs", problem: format!("'{name}' {problem}") })
+            .map_err(|problem| ServiceError::Invalid {
+                argument: "inputs",
+                problem: format!("'{name}' {problem}"),
+            })
     };
     inputs.map(value).collect()
 }
