@@ -86,12 +86,19 @@ fn starting(observed: &Observed<'_>, upgrade: &Upgrade, pods: Pods<'_>, now: Uni
         let uid = pod.uid.clone();
         return put_upgrade(record, |upgrade| upgrade.successor.uid = Some(uid));
     }
+    if pod.deleting {
+        return abort(
+            record,
+            now,
+            Trouble::new("PodDeleted", "the new pod was deleted before it could take over"),
+        );
+    }
     if !pod.is_live() {
         let ended = pod.trouble.clone();
         return abort(
             record,
             now,
-            ended.unwrap_or_else(|| Trouble::new("PodEnded", "the new pod ended or was deleted")),
+            ended.unwrap_or_else(|| Trouble::new("PodEnded", "the new pod ended")),
         );
     }
     if select::is_routable(pod) {

@@ -217,6 +217,21 @@ fn a_successor_that_ends_is_given_up_at_once() {
 }
 
 #[test]
+fn a_successor_that_somebody_deletes_is_given_up_with_that_reason() {
+    let mut cluster = Cluster::upgrading();
+    steps(&mut cluster, &["operation", "create", "record"]);
+    // A kubelet that was quicker has marked it as failed already, without a word.
+    cluster.pod("n1").deleting = true;
+    cluster.pod("n1").phase = PodPhase::Failed;
+    cluster.pod("n1").trouble = Some(Trouble::new("Failed", ""));
+    steps(&mut cluster, &["record", "operation", "patch", "wait"]);
+    assert_eq!(
+        cluster.pod("u1").last_upgrade_error.as_deref(),
+        Some("PodDeleted: the new pod was deleted before it could take over")
+    );
+}
+
+#[test]
 fn a_taken_name_is_answered_by_the_next_generation() {
     let mut cluster = Cluster::upgrading();
     let planned = cluster
