@@ -23,7 +23,6 @@ struct Which {
 }
 
 /// The two routes.
-#[must_use]
 pub fn router(table: Table, sessions: Sessions, token: Option<Secret>) -> Router {
     let routes = Router::new()
         .route("/routes", get(routes))

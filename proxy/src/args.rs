@@ -47,7 +47,7 @@ pub struct ProxyArgs {
     #[arg(long, env = "NOGOO9_HOLD_MAX_PER_WORKSPACE", value_name = "N")]
     pub hold_max_per_workspace: Option<String>,
     /// Time from the stop signal, when /readyz turns red, to closing the listener: load balancers
-    /// need it to look elsewhere. [default: 5]
+    /// need it to look elsewhere. [default: 5; 0 with a loopback URL, where there is none]
     #[arg(long, env = "NOGOO9_DRAIN", value_name = "SECONDS")]
     pub drain: Option<String>,
     /// Time that requests in flight then have to end. [default: 10]
@@ -101,8 +101,22 @@ impl Configure for Args {
         let session_keys = keys(session_keys.as_deref(), control.as_ref(), problems);
         let timeout = problems.seconds("hold-timeout", hold_timeout.as_deref(), 30, (1, 600));
         let total = problems.number("hold-max", hold_max.as_deref(), 10_000, (1, 1_000_000));
-        let per = problems.number("hold-max-per-workspace", hold_max_per_workspace.as_deref(), 200, (1, 100_000));
-        let drain = problems.seconds("drain", drain.as_deref(), 5, (0, 300));
+        let per = problems.number(
+            "hold-max-per-workspace",
+            hold_max_per_workspace.as_deref(),
+            200,
+            (1, 100_000),
+        );
+        // Plain http is allowed on loopback only.
+        let alone = common
+            .as_ref()
+            .is_some_and(|common| common.public.url.scheme() == "http");
+        let drain = problems.seconds(
+            "drain",
+            drain.as_deref(),
+            if alone { 0 } else { 5 },
+            (0, 300),
+        );
         let stop_timeout = problems.seconds("stop-timeout", stop_timeout.as_deref(), 10, (0, 300));
         let h2c = problems.switch("h2c", h2c.as_deref(), false);
         Some(Settings {
@@ -133,8 +147,17 @@ fn control(text: Option<&str>, problems: &mut Problems) -> Option<Url> {
 fn keys(text: Option<&str>, control: Option<&Url>, problems: &mut Problems) -> Option<KeySource> {
     let asked = match text {
         Some(text) => text.trim().to_owned(),
-        None => control?.join("/.well-known/nogoo9-session-keys.json").ok()?.to_string(),
+        None => control?
+            .join("/.well-known/nogoo9-session-keys.json")
+            .ok()?
+            .to_string(),
     };
-    let flag = if text.is_some() { "session-keys" } else { "control-url" };
-    KeySource::from_flag(&asked).map_err(|error| problems.add(flag, error.to_string())).ok()
+    let flag = if text.is_some() {
+        "session-keys"
+    } else {
+        "control-url"
+    };
+    KeySource::from_flag(&asked)
+        .map_err(|error| problems.add(flag, error.to_string()))
+        .ok()
 }

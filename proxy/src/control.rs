@@ -31,7 +31,11 @@ impl Control {
             None => (None, None),
         };
         let address = fixed.map(|ip| Arc::new(SocketAddr::new(ip, port)));
-        Self { name, port, address: Arc::new(ArcSwapOption::new(address)) }
+        Self {
+            name,
+            port,
+            address: Arc::new(ArcSwapOption::new(address)),
+        }
     }
 
     /// The address, once it is known.
@@ -42,13 +46,20 @@ impl Control {
 
     /// Looks the name up, again and again. The last answer stays in use while there is none.
     pub async fn follow(self) {
-        let Some(name) = self.name.clone() else { return };
+        let Some(name) = self.name.clone() else {
+            return;
+        };
         loop {
-            let found = tokio::time::timeout(LOOK_UP, tokio::net::lookup_host((&*name, self.port))).await;
+            let found =
+                tokio::time::timeout(LOOK_UP, tokio::net::lookup_host((&*name, self.port))).await;
             match found.map(|answer| answer.map(|mut all| all.next())) {
                 Ok(Ok(Some(address))) => self.address.store(Some(Arc::new(address))),
-                Ok(Ok(None)) | Err(_) => tracing::warn!(name = &*name, "control's name has no address"),
-                Ok(Err(error)) => tracing::warn!(name = &*name, %error, "control's name cannot be looked up"),
+                Ok(Ok(None)) | Err(_) => {
+                    tracing::warn!(name = &*name, "control's name has no address")
+                }
+                Ok(Err(error)) => {
+                    tracing::warn!(name = &*name, %error, "control's name cannot be looked up")
+                }
             }
             tokio::time::sleep(LOOK_UP_EVERY).await;
         }

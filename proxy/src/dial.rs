@@ -61,7 +61,10 @@ impl Attempts {
             return Next::GiveUp;
         }
         let failures = |pod: &Arc<Backend>| {
-            self.failed.iter().find(|(uid, _)| *uid == pod.uid).map_or(0, |(_, times)| *times)
+            self.failed
+                .iter()
+                .find(|(uid, _)| *uid == pod.uid)
+                .map_or(0, |(_, times)| *times)
         };
         for pod in &route.backends {
             match failures(pod) {

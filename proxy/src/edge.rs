@@ -67,7 +67,11 @@ impl ProxyHttp for Edge {
         Context::new(Instant::now())
     }
 
-    async fn request_filter(&self, session: &mut Session, ctx: &mut Context) -> pingora::Result<bool> {
+    async fn request_filter(
+        &self,
+        session: &mut Session,
+        ctx: &mut Context,
+    ) -> pingora::Result<bool> {
         session.set_write_timeout(Some(CLIENT_WRITE));
         let mut decision = self.gate.decide(session.req_header(), unix_now(), false);
         if matches!(decision, Decision::FetchKeys) {
@@ -76,7 +80,10 @@ impl ProxyHttp for Edge {
         }
         match decision {
             Decision::Reply(reply) => self.reply(session, ctx, &reply).await,
-            Decision::FetchKeys => self.reply(session, ctx, &Reply::unavailable(false, "Try again.")).await,
+            Decision::FetchKeys => {
+                self.reply(session, ctx, &Reply::unavailable(false, "Try again."))
+                    .await
+            }
             Decision::Control { host } => {
                 ctx.hop = Hop::Control { host };
                 Ok(false)
@@ -85,12 +92,23 @@ impl ProxyHttp for Edge {
         }
     }
 
-    async fn upstream_peer(&self, session: &mut Session, ctx: &mut Context) -> pingora::Result<Box<HttpPeer>> {
+    async fn upstream_peer(
+        &self,
+        session: &mut Session,
+        ctx: &mut Context,
+    ) -> pingora::Result<Box<HttpPeer>> {
         match &mut ctx.hop {
             Hop::Pod(hop) => {
                 if hop.next.is_none() {
                     let picked = self
-                        .pick(session.as_downstream_mut(), &hop.opened, Kind::Request, &mut hop.attempts, hop.deadline, None)
+                        .pick(
+                            session.as_downstream_mut(),
+                            &hop.opened,
+                            Kind::Request,
+                            &mut hop.attempts,
+                            hop.deadline,
+                            None,
+                        )
                         .await;
                     match picked {
                         Picked::Pod(backend, entered) => hop.next = Some((backend, entered)),
@@ -116,7 +134,13 @@ impl ProxyHttp for Edge {
         }
     }
 
-    fn fail_to_connect(&self, _: &mut Session, _: &HttpPeer, ctx: &mut Context, mut e: Box<Error>) -> Box<Error> {
+    fn fail_to_connect(
+        &self,
+        _: &mut Session,
+        _: &HttpPeer,
+        ctx: &mut Context,
+        mut e: Box<Error>,
+    ) -> Box<Error> {
         match &mut ctx.hop {
             Hop::Pod(hop) => {
                 if let Some((backend, _)) = hop.current.take() {
@@ -153,7 +177,10 @@ impl ProxyHttp for Edge {
                 && session.response_written().is_none()
                 && session.as_downstream_mut().is_body_empty();
             let broke = *e.esource() == ErrorSource::Upstream
-                && matches!(e.etype(), ErrorType::ConnectionClosed | ErrorType::ReadError | ErrorType::WriteError);
+                && matches!(
+                    e.etype(),
+                    ErrorType::ConnectionClosed | ErrorType::ReadError | ErrorType::WriteError
+                );
             if !e.retry() && safe && broke && hop.repeats < MAX_SAFE_REPEATS {
                 hop.repeats += 1;
                 e.set_retry(true);
@@ -179,13 +206,24 @@ impl ProxyHttp for Edge {
         let client = client_ip(session);
         match &ctx.hop {
             Hop::Pod(hop) => {
-                let strips = hop.current.as_ref().is_none_or(|(backend, _)| backend.strip_prefix);
-                let identity = hop.current.as_ref().is_some_and(|(backend, _)| backend.identity_headers);
+                let strips = hop
+                    .current
+                    .as_ref()
+                    .is_none_or(|(backend, _)| backend.strip_prefix);
+                let identity = hop
+                    .current
+                    .as_ref()
+                    .is_some_and(|(backend, _)| backend.identity_headers);
                 self.shape(request, &hop.opened, client, strips, identity)
             }
-            Hop::Control { host } => {
-                headers::towards_control(request, Origin { host, scheme: self.gate.console.scheme(), client })
-            }
+            Hop::Control { host } => headers::towards_control(
+                request,
+                Origin {
+                    host,
+                    scheme: self.gate.console.scheme(),
+                    client,
+                },
+            ),
             Hop::None => Ok(()),
         }
     }
@@ -213,11 +251,21 @@ impl ProxyHttp for Edge {
         ctx: &mut Context,
     ) -> pingora::Result<()> {
         ctx.data();
-        let Hop::Pod(hop) = &ctx.hop else { return Ok(()) };
+        let Hop::Pod(hop) = &ctx.hop else {
+            return Ok(());
+        };
         let prefix = hop.opened.prefix();
-        let pod = hop.current.as_ref().map(|(backend, _)| (backend.address.to_string(), backend.strip_prefix));
+        let pod = hop
+            .current
+            .as_ref()
+            .map(|(backend, _)| (backend.address.to_string(), backend.strip_prefix));
         let (pod, stripped) = pod.unwrap_or_default();
-        let mapping = prefix.as_deref().map(|prefix| Mapping { prefix, stripped, host: &hop.opened.host, pod: &pod });
+        let mapping = prefix.as_deref().map(|prefix| Mapping {
+            prefix,
+            stripped,
+            host: &hop.opened.host,
+            pod: &pod,
+        });
         headers::from_pod(response, mapping)
     }
 
@@ -238,8 +286,16 @@ impl ProxyHttp for Edge {
         Ok(None)
     }
 
-    async fn fail_to_proxy(&self, session: &mut Session, e: &Error, ctx: &mut Context) -> FailToProxy {
-        let gone = FailToProxy { error_code: 0, can_reuse_downstream: false };
+    async fn fail_to_proxy(
+        &self,
+        session: &mut Session,
+        e: &Error,
+        ctx: &mut Context,
+    ) -> FailToProxy {
+        let gone = FailToProxy {
+            error_code: 0,
+            can_reuse_downstream: false,
+        };
         if *e.esource() == ErrorSource::Downstream || ctx.failure == Some(Failure::ClientGone) {
             ctx.status = 0;
             return gone;
@@ -252,7 +308,10 @@ impl ProxyHttp for Edge {
         if let Err(error) = self.write(session, &reply).await {
             tracing::debug!(%error, "the client went before the answer");
         }
-        FailToProxy { error_code: reply.status.as_u16(), can_reuse_downstream: false }
+        FailToProxy {
+            error_code: reply.status.as_u16(),
+            can_reuse_downstream: false,
+        }
     }
 
     fn suppress_error_log(&self, _: &Session, _: &Context, _: &Error) -> bool {
@@ -260,7 +319,13 @@ impl ProxyHttp for Edge {
         true
     }
 
-    fn suppress_proxy_warn_log(&self, _: &Session, _: &Context, _: &Error, _: ProxyWarnLogContext) -> bool {
+    fn suppress_proxy_warn_log(
+        &self,
+        _: &Session,
+        _: &Context,
+        _: &Error,
+        _: ProxyWarnLogContext,
+    ) -> bool {
         true
     }
 
@@ -268,14 +333,22 @@ impl ProxyHttp for Edge {
         if ctx.tunnelled {
             return;
         }
-        let status = session.response_written().map_or(ctx.status, |head| head.status.as_u16());
+        let status = session
+            .response_written()
+            .map_or(ctx.status, |head| head.status.as_u16());
         let by = match &ctx.hop {
             Hop::Pod(_) if ctx.status == 0 => By::Pod,
             Hop::Control { .. } if ctx.status == 0 => By::Control,
             _ => By::Proxy,
         };
         let took = ctx.started.elapsed();
-        self.metrics.requests.get_or_create(&RequestLabels { by, class: Class::of(status) }).inc();
+        self.metrics
+            .requests
+            .get_or_create(&RequestLabels {
+                by,
+                class: Class::of(status),
+            })
+            .inc();
         self.metrics.duration.observe(took.as_secs_f64());
         let request = session.req_header();
         let (workspace, pod) = ctx.names();
@@ -297,7 +370,12 @@ impl ProxyHttp for Edge {
 
 impl Edge {
     /// Picks a pod for a request that may go to one, and holds it until there is one.
-    async fn open(&self, session: &mut Session, ctx: &mut Context, opened: Opened) -> pingora::Result<bool> {
+    async fn open(
+        &self,
+        session: &mut Session,
+        ctx: &mut Context,
+        opened: Opened,
+    ) -> pingora::Result<bool> {
         let deadline = ctx.started + self.holds.bounds.timeout;
         let page_at = opened.html.then(|| ctx.started + PAGE_AFTER);
         let mut attempts = Attempts::default();
@@ -305,7 +383,14 @@ impl Edge {
             return self.socket(session, ctx, opened, attempts, deadline).await;
         }
         let picked = self
-            .pick(session.as_downstream_mut(), &opened, Kind::Request, &mut attempts, deadline, page_at)
+            .pick(
+                session.as_downstream_mut(),
+                &opened,
+                Kind::Request,
+                &mut attempts,
+                deadline,
+                page_at,
+            )
             .await;
         match picked {
             Picked::Pod(backend, entered) => {
@@ -348,19 +433,25 @@ impl Edge {
         match (&ctx.hop, &ctx.failure) {
             (Hop::Pod(hop), Some(failure)) => failure.reply(&hop.opened),
             (Hop::Pod(hop), None) => match e.etype() {
-                ErrorType::ConnectTimedout | ErrorType::ConnectRefused | ErrorType::ConnectError => {
-                    Failure::TimedOut.reply(&hop.opened)
-                }
+                ErrorType::ConnectTimedout
+                | ErrorType::ConnectRefused
+                | ErrorType::ConnectError => Failure::TimedOut.reply(&hop.opened),
                 _ => Reply::bad_gateway(hop.opened.html),
             },
-            (Hop::Control { .. }, _) => {
-                Reply::unavailable(ctx.wants_html, "The console is not reachable at the moment. Workspaces go on working.")
-            }
+            (Hop::Control { .. }, _) => Reply::unavailable(
+                ctx.wants_html,
+                "The console is not reachable at the moment. Workspaces go on working.",
+            ),
             (Hop::None, _) => Reply::unavailable(false, "The request could not be handled."),
         }
     }
 
-    async fn reply(&self, session: &mut Session, ctx: &mut Context, reply: &Reply) -> pingora::Result<bool> {
+    async fn reply(
+        &self,
+        session: &mut Session,
+        ctx: &mut Context,
+        reply: &Reply,
+    ) -> pingora::Result<bool> {
         ctx.status = reply.status.as_u16();
         self.write(session, reply).await?;
         Ok(true)
@@ -372,9 +463,13 @@ impl Edge {
             session.set_keepalive(None);
         }
         let bodiless = session.req_header().method == Method::HEAD || reply.body.is_empty();
-        session.write_response_header(reply.head()?, bodiless).await?;
+        session
+            .write_response_header(reply.head()?, bodiless)
+            .await?;
         if !bodiless {
-            session.write_response_body(Some(reply.body.clone()), true).await?;
+            session
+                .write_response_body(Some(reply.body.clone()), true)
+                .await?;
         }
         Ok(())
     }
@@ -392,7 +487,11 @@ impl Edge {
         if let Some(target) = target(request, prefix.as_deref().filter(|_| strip_prefix)) {
             request.set_raw_path(&target)?;
         }
-        let origin = Origin { host: &opened.host, scheme: self.gate.console.scheme(), client };
+        let origin = Origin {
+            host: &opened.host,
+            scheme: self.gate.console.scheme(),
+            client,
+        };
         let caller = identity.then_some(&opened.caller.caller);
         headers::towards_pod(request, &self.gate.auth, origin, caller, prefix.as_deref())
     }
@@ -408,10 +507,15 @@ fn target(request: &RequestHeader, prefix: Option<&str>) -> Option<Vec<u8>> {
     let origin_form: &[u8] = if raw.starts_with(b"/") || raw == b"*" {
         raw
     } else {
-        request.uri.path_and_query().map_or(b"/".as_slice(), |path| path.as_str().as_bytes())
+        request
+            .uri
+            .path_and_query()
+            .map_or(b"/".as_slice(), |path| path.as_str().as_bytes())
     };
     match prefix {
-        Some(prefix) => origin_form.strip_prefix(prefix.as_bytes()).map(<[u8]>::to_vec),
+        Some(prefix) => origin_form
+            .strip_prefix(prefix.as_bytes())
+            .map(<[u8]>::to_vec),
         None if origin_form.len() == raw.len() => None,
         None => Some(origin_form.to_vec()),
     }
@@ -436,7 +540,10 @@ fn peer(address: std::net::SocketAddr, idle: Duration) -> HttpPeer {
 }
 
 fn client_ip(session: &Session) -> Option<std::net::IpAddr> {
-    session.client_addr().and_then(|addr| addr.as_inet()).map(std::net::SocketAddr::ip)
+    session
+        .client_addr()
+        .and_then(|addr| addr.as_inet())
+        .map(std::net::SocketAddr::ip)
 }
 
 /// The clock that tokens are judged by.

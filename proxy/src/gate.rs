@@ -17,8 +17,12 @@ use std::sync::Arc;
 use url::Url;
 
 /// Characters that stay as they are in a query value; `/` among them, for people's sake.
-const QUERY_VALUE: &AsciiSet =
-    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+const QUERY_VALUE: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'/');
 /// How long a nonce cookie lives, in seconds: as long as a person may take to sign in.
 const NONCE_LIFE: i64 = 600;
 
@@ -89,25 +93,44 @@ impl Gate {
     pub fn new(router: Router, table: Table, auth: Arc<Authenticator>, console: Url) -> Self {
         let resource = console.join("/mcp").unwrap_or_else(|_| console.clone());
         let challenge_at = challenge::metadata_url(&resource);
-        Self { router, table, auth, console, challenge_at }
+        Self {
+            router,
+            table,
+            auth,
+            console,
+            challenge_at,
+        }
     }
 
     /// What is done with `request` at `now`. With `keys_fetched`, an unknown key is final.
     #[must_use]
-    pub fn decide(&self, request: &RequestHeader, now: UnixSeconds, keys_fetched: bool) -> Decision {
+    pub fn decide(
+        &self,
+        request: &RequestHeader,
+        now: UnixSeconds,
+        keys_fetched: bool,
+    ) -> Decision {
         let host = host_of(request);
         match self.router.target(host, request.uri.path()) {
             Target::Misdirected => Decision::Reply(Reply::text(
                 StatusCode::MISDIRECTED_REQUEST,
                 "This host is not served here.",
             )),
-            Target::Control => Decision::Control { host: host.to_ascii_lowercase() },
+            Target::Control => Decision::Control {
+                host: host.to_ascii_lowercase(),
+            },
             Target::Slash(id) => Decision::Reply(slash(id, request.uri.query())),
             Target::Workspace(place) => self.workspace(request, &place, now, keys_fetched),
         }
     }
 
-    fn workspace(&self, request: &RequestHeader, place: &Place<'_>, now: UnixSeconds, keys_fetched: bool) -> Decision {
+    fn workspace(
+        &self,
+        request: &RequestHeader,
+        place: &Place<'_>,
+        now: UnixSeconds,
+        keys_fetched: bool,
+    ) -> Decision {
         let host = match place.mode {
             Mode::Host => self.router.workspace_host(&place.id),
             Mode::Path => self.router.console_host(),
@@ -118,11 +141,16 @@ impl Gate {
             None | Some("status") => {}
             Some(_) => return Decision::Reply(self.not_found(html)),
         }
-        let caller = match self.auth.authenticate(&request.method, &request.headers, &host, now) {
+        let caller = match self
+            .auth
+            .authenticate(&request.method, &request.headers, &host, now)
+        {
             Ok(Some(authenticated)) => authenticated.verified,
             Ok(None) if html => return Decision::Reply(self.sign_in(request, place, &host)),
             Ok(None) => return Decision::Reply(self.unauthorized(None)),
-            Err(TokenError::UnknownKey | TokenError::KeysUnavailable) if !keys_fetched => return Decision::FetchKeys,
+            Err(TokenError::UnknownKey | TokenError::KeysUnavailable) if !keys_fetched => {
+                return Decision::FetchKeys;
+            }
             Err(error) => return Decision::Reply(self.unauthorized(Some(error))),
         };
         // Not there and not yours take the same way out, so that they cannot be told apart.
@@ -130,12 +158,21 @@ impl Gate {
             let route = workspace.route();
             may_open(&caller, &route, place.mode)
         });
-        let Some(workspace) = open else { return Decision::Reply(self.not_found(html)) };
+        let Some(workspace) = open else {
+            return Decision::Reply(self.not_found(html));
+        };
         if place.ours.is_some() {
             return Decision::Reply(status(&workspace.route()));
         }
         let websocket = wants_websocket(request);
-        Decision::Open(Opened { workspace, caller, mode: place.mode, host, html: html && !websocket, websocket })
+        Decision::Open(Opened {
+            workspace,
+            caller,
+            mode: place.mode,
+            host,
+            html: html && !websocket,
+            websocket,
+        })
     }
 
     /// The one answer for what is not there and what is not theirs.
@@ -150,14 +187,19 @@ impl Gate {
             |error| format!("The bearer token was refused: {error}."),
         );
         let body = serde_json::json!({"code": "unauthenticated", "message": message});
-        Reply::json(StatusCode::UNAUTHORIZED, &body)
-            .with(WWW_AUTHENTICATE.as_str(), challenge::challenge(&self.challenge_at, refused, None))
+        Reply::json(StatusCode::UNAUTHORIZED, &body).with(
+            WWW_AUTHENTICATE.as_str(),
+            challenge::challenge(&self.challenge_at, refused, None),
+        )
     }
 
     /// Sends a browser to sign in, and back. The same for ids that exist and that do not.
     fn sign_in(&self, request: &RequestHeader, place: &Place<'_>, host: &str) -> Reply {
         let query = |text: &str| utf8_percent_encode(text, QUERY_VALUE).to_string();
-        let back = request.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+        let back = request
+            .uri
+            .path_and_query()
+            .map_or("/", http::uri::PathAndQuery::as_str);
         let origin = self.console.as_str().trim_end_matches('/');
         if place.mode == Mode::Path {
             let to = format!("{origin}/auth/login?return={}", query(back));
@@ -178,8 +220,10 @@ impl Gate {
             query(back),
             nonce_hash(&nonce)
         );
-        Reply::redirect(StatusCode::FOUND, to)
-            .with(SET_COOKIE.as_str(), names.set(names.nonce(), &nonce, NONCE_LIFE))
+        Reply::redirect(StatusCode::FOUND, to).with(
+            SET_COOKIE.as_str(),
+            names.set(names.nonce(), &nonce, NONCE_LIFE),
+        )
     }
 }
 
@@ -189,19 +233,28 @@ fn may_open(caller: &Verified, route: &Route, mode: Mode) -> bool {
         Mode::Host => &route.visibility,
         Mode::Path => &Visibility::Private,
     };
-    let object = Object::Workspace { owner: &route.owner, visibility };
+    let object = Object::Workspace {
+        owner: &route.owner,
+        visibility,
+    };
     !route.owner.is_empty() && may(&caller.caller, Action::Open, object).is_ok()
 }
 
 fn status(route: &Route) -> Reply {
-    let body = serde_json::json!({"status": route.status.word(), "message": route.status.message()});
+    let body =
+        serde_json::json!({"status": route.status.word(), "message": route.status.message()});
     Reply::json(StatusCode::OK, &body)
 }
 
 fn slash(id: &str, query: Option<&str>) -> Reply {
     let query = query.map_or_else(String::new, |query| format!("?{query}"));
-    let mut reply = Reply::redirect(StatusCode::PERMANENT_REDIRECT, format!("/route/{id}/{query}"));
-    reply.headers.retain(|(name, value)| *name != LOCATION.as_str() || value.is_ascii());
+    let mut reply = Reply::redirect(
+        StatusCode::PERMANENT_REDIRECT,
+        format!("/route/{id}/{query}"),
+    );
+    reply
+        .headers
+        .retain(|(name, value)| *name != LOCATION.as_str() || value.is_ascii());
     reply
 }
 
@@ -210,7 +263,11 @@ fn host_of(request: &RequestHeader) -> &str {
     if let Some(authority) = request.uri.authority() {
         return authority.as_str();
     }
-    request.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default()
+    request
+        .headers
+        .get(HOST)
+        .and_then(|host| host.to_str().ok())
+        .unwrap_or_default()
 }
 
 /// Whether a browser loads a document: says so itself, or, being an old one, wants HTML.
@@ -218,7 +275,12 @@ fn is_navigation(request: &RequestHeader) -> bool {
     if request.method != Method::GET && request.method != Method::HEAD {
         return false;
     }
-    let header = |name: &str| request.headers.get(name).and_then(|value| value.to_str().ok());
+    let header = |name: &str| {
+        request
+            .headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+    };
     match header("sec-fetch-mode") {
         Some(mode) => mode.eq_ignore_ascii_case("navigate"),
         None => header(ACCEPT.as_str()).is_some_and(|accept| accept.contains("text/html")),

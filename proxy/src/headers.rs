@@ -95,8 +95,16 @@ pub fn drop_hop_by_hop(request: &mut RequestHeader) {
         request.remove_header(&name);
     }
     for name in [
-        "connection", "keep-alive", "proxy-connection", "proxy-authorization", "proxy-authenticate",
-        "te", "trailer", "transfer-encoding", "upgrade", "content-length",
+        "connection",
+        "keep-alive",
+        "proxy-connection",
+        "proxy-authorization",
+        "proxy-authenticate",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "content-length",
     ] {
         request.remove_header(name);
     }
@@ -119,7 +127,12 @@ fn is_claim(name: &HeaderName) -> bool {
 }
 
 fn drop_claims(request: &mut RequestHeader) {
-    let claims: Vec<HeaderName> = request.headers.keys().filter(|name| is_claim(name)).cloned().collect();
+    let claims: Vec<HeaderName> = request
+        .headers
+        .keys()
+        .filter(|name| is_claim(name))
+        .cloned()
+        .collect();
     for name in claims {
         request.remove_header(&name);
     }
@@ -148,7 +161,9 @@ fn strip_ours(request: &mut RequestHeader, auth: &Authenticator) -> pingora::Res
 /// HTTP/2 splits cookies into several fields; HTTP/1 applications expect one.
 fn join_cookies(request: &mut RequestHeader) -> pingora::Result<()> {
     let mut all = request.headers.get_all(COOKIE).iter();
-    let (Some(first), Some(second)) = (all.next(), all.next()) else { return Ok(()) };
+    let (Some(first), Some(second)) = (all.next(), all.next()) else {
+        return Ok(());
+    };
     let mut joined = first.as_bytes().to_vec();
     for value in std::iter::once(second).chain(all) {
         joined.extend_from_slice(b"; ");

@@ -54,7 +54,10 @@ impl Holds {
     /// Nothing held.
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, total: Arc::new(AtomicUsize::new(0)) }
+        Self {
+            bounds,
+            total: Arc::new(AtomicUsize::new(0)),
+        }
     }
 
     /// A place for one more request, if the bounds allow.
@@ -62,7 +65,10 @@ impl Holds {
     pub fn take(&self, workspace: &Arc<Workspace>) -> Option<Place> {
         let held = Held::take(workspace, self.bounds.per_workspace)?;
         let before = self.total.fetch_add(1, Ordering::Relaxed);
-        let place = Place { total: self.total.clone(), _held: held };
+        let place = Place {
+            total: self.total.clone(),
+            _held: held,
+        };
         (before < self.bounds.total).then_some(place)
     }
 

@@ -4,7 +4,9 @@ use crate::sessions::{Kind, Sessions};
 use crate::table::Table;
 use nogoo9_watch::Status;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeLabelValue, EncodeMetric};
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeLabelSet, EncodeLabelValue, EncodeMetric,
+};
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -121,15 +123,47 @@ impl Metrics {
             conflicts: Counter::default(),
             bad_generations: Counter::default(),
         };
-        registry.register("requests", "Requests by who answered, and how", this.requests.clone());
-        registry.register("request_duration_seconds", "Time from a request's head to the end of its answer", this.duration.clone());
-        registry.register("holds", "Requests that waited for a pod, by how that ended", this.holds.clone());
-        registry.register("retries", "Attempts repeated because a pod could not be reached", this.retries.clone());
+        registry.register(
+            "requests",
+            "Requests by who answered, and how",
+            this.requests.clone(),
+        );
+        registry.register(
+            "request_duration_seconds",
+            "Time from a request's head to the end of its answer",
+            this.duration.clone(),
+        );
+        registry.register(
+            "holds",
+            "Requests that waited for a pod, by how that ended",
+            this.holds.clone(),
+        );
+        registry.register(
+            "retries",
+            "Attempts repeated because a pod could not be reached",
+            this.retries.clone(),
+        );
         registry.register("sockets_opened", "WebSockets opened", this.sockets.clone());
-        registry.register("sockets_ended", "WebSockets that the proxy ended with a reason", this.sockets_ended.clone());
-        registry.register("switches", "Times that a workspace's active pod changed", this.switches.clone());
-        registry.register("conflicting_pods", "Pod events of pods that claim another workspace's id", this.conflicts.clone());
-        registry.register("unreadable_generations", "Pod events with an unreadable generation label", this.bad_generations.clone());
+        registry.register(
+            "sockets_ended",
+            "WebSockets that the proxy ended with a reason",
+            this.sockets_ended.clone(),
+        );
+        registry.register(
+            "switches",
+            "Times that a workspace's active pod changed",
+            this.switches.clone(),
+        );
+        registry.register(
+            "conflicting_pods",
+            "Pod events of pods that claim another workspace's id",
+            this.conflicts.clone(),
+        );
+        registry.register(
+            "unreadable_generations",
+            "Pod events with an unreadable generation label",
+            this.bad_generations.clone(),
+        );
         this
     }
 }
@@ -150,10 +184,26 @@ impl Collector for Gauges {
         let gauge = |n: usize| ConstGauge::new(i64::try_from(n).unwrap_or(i64::MAX));
         let counts = self.watch.counts();
         let gauges: [(&str, &str, ConstGauge<i64>); 4] = [
-            ("nogoo9_proxy_routes", "Workspaces in the routing table", gauge(self.table.len())),
-            ("nogoo9_proxy_open_sockets", "Open WebSockets", gauge(self.sessions.count(Kind::Socket))),
-            ("nogoo9_proxy_open_requests", "Requests in flight to pods", gauge(self.sessions.count(Kind::Request))),
-            ("nogoo9_proxy_watch_failing", "1 while the API server does not answer", gauge(usize::from(self.watch.is_failing()))),
+            (
+                "nogoo9_proxy_routes",
+                "Workspaces in the routing table",
+                gauge(self.table.len()),
+            ),
+            (
+                "nogoo9_proxy_open_sockets",
+                "Open WebSockets",
+                gauge(self.sessions.count(Kind::Socket)),
+            ),
+            (
+                "nogoo9_proxy_open_requests",
+                "Requests in flight to pods",
+                gauge(self.sessions.count(Kind::Request)),
+            ),
+            (
+                "nogoo9_proxy_watch_failing",
+                "1 while the API server does not answer",
+                gauge(usize::from(self.watch.is_failing())),
+            ),
         ];
         for (name, help, metric) in gauges {
             metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)?;
@@ -164,8 +214,16 @@ impl Collector for Gauges {
         age.encode(encoder.encode_descriptor(name, help, None, age.metric_type())?)?;
         let counters = [
             ("nogoo9_proxy_watch_events", "Pod events", counts.events),
-            ("nogoo9_proxy_watch_failures", "Lists and watches that failed", counts.failures),
-            ("nogoo9_proxy_watch_lists", "Full lists of pods", counts.lists),
+            (
+                "nogoo9_proxy_watch_failures",
+                "Lists and watches that failed",
+                counts.failures,
+            ),
+            (
+                "nogoo9_proxy_watch_lists",
+                "Full lists of pods",
+                counts.lists,
+            ),
         ];
         for (name, help, count) in counters {
             let metric = ConstCounter::new(count);

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, RETRY_AFTER};
+use http::header::{
+    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, RETRY_AFTER,
+};
 use pingora::http::ResponseHeader;
 use sha2::{Digest as _, Sha256};
 use std::sync::LazyLock;
@@ -38,21 +40,36 @@ impl Reply {
     /// Plain text.
     #[must_use]
     pub fn text(status: StatusCode, text: &str) -> Self {
-        let headers = vec![(CONTENT_TYPE.as_str(), "text/plain; charset=utf-8".to_owned())];
-        Self { status, headers, body: Bytes::from(format!("{text}\n")) }
+        let headers = vec![(
+            CONTENT_TYPE.as_str(),
+            "text/plain; charset=utf-8".to_owned(),
+        )];
+        Self {
+            status,
+            headers,
+            body: Bytes::from(format!("{text}\n")),
+        }
     }
 
     /// JSON.
     #[must_use]
     pub fn json(status: StatusCode, value: &serde_json::Value) -> Self {
         let headers = vec![(CONTENT_TYPE.as_str(), "application/json".to_owned())];
-        Self { status, headers, body: Bytes::from(value.to_string()) }
+        Self {
+            status,
+            headers,
+            body: Bytes::from(value.to_string()),
+        }
     }
 
     /// A redirect.
     #[must_use]
     pub fn redirect(status: StatusCode, to: String) -> Self {
-        Self { status, headers: vec![(LOCATION.as_str(), to)], body: Bytes::new() }
+        Self {
+            status,
+            headers: vec![(LOCATION.as_str(), to)],
+            body: Bytes::new(),
+        }
     }
 
     /// Adds a header.
@@ -73,7 +90,11 @@ impl Reply {
             (CONTENT_TYPE.as_str(), "text/html; charset=utf-8".to_owned()),
             (CONTENT_SECURITY_POLICY.as_str(), POLICY.clone()),
         ];
-        Self { status, headers, body: Bytes::from(html) }
+        Self {
+            status,
+            headers,
+            body: Bytes::from(html),
+        }
     }
 
     /// "Not there", and, since the two must not be told apart, "not yours".
@@ -104,15 +125,23 @@ impl Reply {
             escape(id),
             escape(message)
         );
-        Self::page(StatusCode::SERVICE_UNAVAILABLE, "Starting", &attributes, &inner)
-            .with(RETRY_AFTER.as_str(), "2")
+        Self::page(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "Starting",
+            &attributes,
+            &inner,
+        )
+        .with(RETRY_AFTER.as_str(), "2")
     }
 
     /// Held for as long as may be, or too many held already.
     #[must_use]
     pub fn unavailable(html: bool, message: &str) -> Self {
         let reply = if html {
-            let inner = format!("<h1>Not ready</h1><p>{}</p><p>Try again in a moment.</p>", escape(message));
+            let inner = format!(
+                "<h1>Not ready</h1><p>{}</p><p>Try again in a moment.</p>",
+                escape(message)
+            );
             Self::page(StatusCode::SERVICE_UNAVAILABLE, "Not ready", "", &inner)
         } else {
             let body = serde_json::json!({"code": "unavailable", "message": message});
@@ -187,7 +216,14 @@ mod tests {
         ] {
             let head = reply.head().unwrap();
             assert_eq!(head.headers.get("cache-control").unwrap(), "no-store");
-            assert_eq!(head.headers.get("content-length").unwrap().to_str().unwrap(), reply.body.len().to_string());
+            assert_eq!(
+                head.headers
+                    .get("content-length")
+                    .unwrap()
+                    .to_str()
+                    .unwrap(),
+                reply.body.len().to_string()
+            );
         }
     }
 }

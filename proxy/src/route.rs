@@ -84,13 +84,29 @@ impl Router {
     /// From the public settings.
     #[must_use]
     pub fn new(public: &Public) -> Self {
-        let default_port = if public.url.scheme() == "https" { 443 } else { 80 };
-        let host = public.url.host_str().unwrap_or_default().to_ascii_lowercase();
+        let default_port = if public.url.scheme() == "https" {
+            443
+        } else {
+            80
+        };
+        let host = public
+            .url
+            .host_str()
+            .unwrap_or_default()
+            .to_ascii_lowercase();
         let domain = &public.workspace_domain;
         Self {
-            console: Name { host, port: public.url.port(), default_port },
+            console: Name {
+                host,
+                port: public.url.port(),
+                default_port,
+            },
             suffix: format!(".{}", domain.host),
-            domain: Name { host: domain.host.clone(), port: domain.port, default_port },
+            domain: Name {
+                host: domain.host.clone(),
+                port: domain.port,
+                default_port,
+            },
             path_mode: public.path_mode,
         }
     }
@@ -99,29 +115,47 @@ impl Router {
     /// the query) goes.
     #[must_use]
     pub fn target<'a>(&self, host: &'a str, path: &'a str) -> Target<'a> {
-        let Some((name, port)) = split_port(host) else { return Target::Misdirected };
+        let Some((name, port)) = split_port(host) else {
+            return Target::Misdirected;
+        };
         if name.eq_ignore_ascii_case(&self.console.host) && self.console.takes(port) {
             return self.on_console(path);
         }
         if let Some(label) = strip_suffix_ignore_case(name, &self.suffix) {
             let id = lower(label);
             return if self.domain.takes(port) && fits_host(&id) {
-                Target::Workspace(Place { id, mode: Mode::Host, path, ours: path.strip_prefix(OURS) })
+                Target::Workspace(Place {
+                    id,
+                    mode: Mode::Host,
+                    path,
+                    ours: path.strip_prefix(OURS),
+                })
             } else {
                 Target::Misdirected
             };
         }
         // For checks on this machine, whatever the public name is.
-        if is_loopback(name) { self.on_console(path) } else { Target::Misdirected }
+        if is_loopback(name) {
+            self.on_console(path)
+        } else {
+            Target::Misdirected
+        }
     }
 
     fn on_console<'a>(&self, path: &'a str) -> Target<'a> {
         let Some(rest) = path.strip_prefix(PREFIX).filter(|_| self.path_mode) else {
             return Target::Control;
         };
-        let Some(slash) = rest.find('/') else { return Target::Slash(rest) };
+        let Some(slash) = rest.find('/') else {
+            return Target::Slash(rest);
+        };
         let (id, path) = rest.split_at(slash);
-        Target::Workspace(Place { id: Cow::Borrowed(id), mode: Mode::Path, path, ours: path.strip_prefix(OURS) })
+        Target::Workspace(Place {
+            id: Cow::Borrowed(id),
+            mode: Mode::Path,
+            path,
+            ours: path.strip_prefix(OURS),
+        })
     }
 
     /// The host of a workspace, as sessions are bound to it: `{id}.{domain}[:port]`.
@@ -153,7 +187,10 @@ fn split_port(host: &str) -> Option<(&str, Option<u16>)> {
             let at = bracket + colon;
             let digits = host.get(at + 1..)?;
             let plain = digits.bytes().all(|b| b.is_ascii_digit());
-            (host.get(..at)?, Some(digits.parse().ok().filter(|_| plain)?))
+            (
+                host.get(..at)?,
+                Some(digits.parse().ok().filter(|_| plain)?),
+            )
         }
     };
     let name = name.strip_suffix('.').unwrap_or(name);
@@ -176,7 +213,8 @@ fn lower(label: &str) -> Cow<'_, str> {
 
 fn is_loopback(name: &str) -> bool {
     let bare = name.trim_start_matches('[').trim_end_matches(']');
-    name.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    name.eq_ignore_ascii_case("localhost")
+        || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 #[cfg(test)]

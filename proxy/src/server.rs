@@ -33,8 +33,8 @@ use pingora::listeners::TcpSocketOptions;
 use pingora::protocols::TcpKeepalive;
 use pingora::protocols::l4::stream::L4BufferSettings;
 use pingora::proxy::ProxyServiceBuilder;
-use pingora::server::{Fds, ListenFds};
 use pingora::server::configuration::ServerConf;
+use pingora::server::{Fds, ListenFds};
 use pingora::services::Service as _;
 use std::net::SocketAddr;
 use std::os::fd::IntoRawFd as _;
@@ -100,13 +100,18 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
     tokio::spawn(control.clone().follow());
     tokio::spawn(ready_when_keys(auth.sessions().keys().clone(), keys_check));
 
-    let admin_routes = listener::router(readiness.clone(), Arc::new(registry)).merge(admin::router(
-        table.clone(),
-        sessions.clone(),
-        settings.common.admin.token.clone(),
-    ));
+    let admin_routes =
+        listener::router(readiness.clone(), Arc::new(registry)).merge(admin::router(
+            table.clone(),
+            sessions.clone(),
+            settings.common.admin.token.clone(),
+        ));
     let admin_stop = tokio_util::sync::CancellationToken::new();
-    let admin_task = tokio::spawn(listener::serve(admin_listener, admin_routes, admin_stop.clone()));
+    let admin_task = tokio::spawn(listener::serve(
+        admin_listener,
+        admin_routes,
+        admin_stop.clone(),
+    ));
 
     tokio::select! {
         () = watch.synced() => {}
@@ -124,7 +129,12 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
     let router = Router::new(&settings.common.public);
     let sockets = TaskTracker::new();
     let edge = Edge {
-        gate: Gate::new(router, table.clone(), auth, settings.common.public.url.clone()),
+        gate: Gate::new(
+            router,
+            table.clone(),
+            auth,
+            settings.common.public.url.clone(),
+        ),
         control,
         sessions: sessions.clone(),
         holds: Holds::new(settings.hold),
@@ -192,7 +202,10 @@ fn start(
     });
     let mut options = HttpServerOptions::default();
     options.h2c = settings.h2c;
-    let mut service = ProxyServiceBuilder::new(&conf, edge).name("edge").server_options(options).build();
+    let mut service = ProxyServiceBuilder::new(&conf, edge)
+        .name("edge")
+        .server_options(options)
+        .build();
     let mut socket = TcpSocketOptions::default();
     // A client that is gone without a word keeps its socket no longer than this.
     socket.tcp_keepalive = Some(TcpKeepalive {
@@ -211,7 +224,9 @@ fn start(
     let mut fds = Fds::new();
     fds.add(name, public.into_std().context("--listen")?.into_raw_fd());
     let fds: ListenFds = Arc::new(fds.into());
-    Ok(tokio::spawn(async move { service.start_service(Some(fds), stopped, 1).await }))
+    Ok(tokio::spawn(async move {
+        service.start_service(Some(fds), stopped, 1).await
+    }))
 }
 
 fn authenticator(settings: &Settings) -> Arc<Authenticator> {
@@ -222,14 +237,20 @@ fn authenticator(settings: &Settings) -> Arc<Authenticator> {
     tokio::spawn(refresh_provider.run());
     tokio::spawn(refresh_session.run());
     let bearers = Bearers::new(
-        BearerConfig { issuer: identity.issuer.clone(), audiences: identity.audiences.clone() },
+        BearerConfig {
+            issuer: identity.issuer.clone(),
+            audiences: identity.audiences.clone(),
+        },
         policy.clone(),
         provider,
     );
     let url = &settings.common.public.url;
-    let issuer = url.as_str().trim_end_matches('/');
-    let tokens = SessionTokens::new(issuer, policy, session);
-    Arc::new(Authenticator::new(bearers, tokens, CookieNames::new(url.scheme() == "https")))
+    let tokens = SessionTokens::new(url.as_str(), policy, session);
+    Arc::new(Authenticator::new(
+        bearers,
+        tokens,
+        CookieNames::new(url.scheme() == "https"),
+    ))
 }
 
 fn policy(identity: &Identity) -> ClaimPolicy {
@@ -237,7 +258,11 @@ fn policy(identity: &Identity) -> ClaimPolicy {
         roles_claim: identity.roles_claim.join("."),
         admin_role: identity.admin_role.clone(),
         admin_subs: identity.admin_subs.clone(),
-        default_role: if identity.default_role == "viewer" { Role::Viewer } else { Role::User },
+        default_role: if identity.default_role == "viewer" {
+            Role::Viewer
+        } else {
+            Role::User
+        },
     }
 }
 
@@ -259,7 +284,10 @@ async fn follow_pods(
     let kube = &settings.common.kube;
     let connection = connect(kube.kubeconfig.as_deref(), Retry::Off).await?;
     let api: kube::Api<Pod> = kube::Api::namespaced(connection.client, &kube.workspaces_namespace);
-    let writer = Arc::new(Mutex::new(Writer::new(table.clone(), settings.hold.timeout)));
+    let writer = Arc::new(Mutex::new(Writer::new(
+        table.clone(),
+        settings.hold.timeout,
+    )));
     tokio::spawn(sweep(writer.clone()));
     let (sessions, metrics, table) = (sessions.clone(), metrics.clone(), table.clone());
     let sink = move |change: Change<PodView>| {
@@ -274,14 +302,23 @@ async fn follow_pods(
                 note(&lock(&writer).deleted(&pod.uid, now), &metrics);
                 let ended = sessions.end_pod(&pod.uid, End::Restart);
                 if ended > 0 {
-                    tracing::info!(pod = pod.name, sockets = ended, "pod is gone; its sockets were ended");
+                    tracing::info!(
+                        pod = pod.name,
+                        sockets = ended,
+                        "pod is gone; its sockets were ended"
+                    );
                 }
             }
             Change::Synced => tracing::debug!(workspaces = table.len(), "all pods were listed"),
         }
     };
     let selector = Config::labels(keys::pods_selector());
-    Ok(Watch::start(api, selector, |pod: Pod| PodView::from_pod(&pod).ok(), sink))
+    Ok(Watch::start(
+        api,
+        selector,
+        |pod: Pod| PodView::from_pod(&pod).ok(),
+        sink,
+    ))
 }
 
 async fn sweep(writer: Arc<Mutex<Writer>>) {

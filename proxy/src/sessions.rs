@@ -71,7 +71,11 @@ impl Sessions {
     /// Nothing open.
     #[must_use]
     pub fn new() -> Self {
-        Self(Arc::new(Inner { started: Instant::now(), next: AtomicU64::new(0), open: papaya::HashMap::new() }))
+        Self(Arc::new(Inner {
+            started: Instant::now(),
+            next: AtomicU64::new(0),
+            open: papaya::HashMap::new(),
+        }))
     }
 
     /// Enters a session.
@@ -86,7 +90,11 @@ impl Sessions {
             end: watch::Sender::new(None),
         });
         self.0.open.pin().insert(key, open.clone());
-        Entered { sessions: self.clone(), key, open }
+        Entered {
+            sessions: self.clone(),
+            key,
+            open,
+        }
     }
 
     /// Ends the sockets of a pod and returns how many there were.
@@ -112,19 +120,32 @@ impl Sessions {
                 *sessions.entry(open.pod.to_string()).or_default() += 1;
             }
         }
-        wire::Sessions { version: wire::VERSION, active, sessions }
+        wire::Sessions {
+            version: wire::VERSION,
+            active,
+            sessions,
+        }
     }
 
     /// Number of open sessions of that kind.
     #[must_use]
     pub fn count(&self, kind: Kind) -> usize {
-        self.0.open.pin().values().filter(|open| open.kind == kind).count()
+        self.0
+            .open
+            .pin()
+            .values()
+            .filter(|open| open.kind == kind)
+            .count()
     }
 
     fn end_where(&self, why: End, which: impl Fn(&Open) -> bool) -> usize {
         let guard = self.0.open.pin();
-        let chosen = guard.values().filter(|open| open.kind == Kind::Socket && which(open));
-        chosen.map(|open| open.end.send_replace(Some(why))).count()
+        let chosen = guard
+            .values()
+            .filter(|open| open.kind == Kind::Socket && which(open));
+        chosen
+            .inspect(|open| drop(open.end.send_replace(Some(why))))
+            .count()
     }
 
     fn clock(&self) -> u64 {
@@ -135,7 +156,9 @@ impl Sessions {
 impl Entered {
     /// Notes that data flowed, either way.
     pub fn data(&self) {
-        self.open.last_data.store(self.sessions.clock(), Ordering::Relaxed);
+        self.open
+            .last_data
+            .store(self.sessions.clock(), Ordering::Relaxed);
     }
 
     /// Has this one session ended.
@@ -177,11 +200,17 @@ mod tests {
         let _c = sessions.enter(&dev, &new, Kind::Request);
         let _other = sessions.enter(&Arc::from("other"), &new, Kind::Request);
         let seen = sessions.to_wire("dev", Some("new".to_owned()));
-        assert_eq!(seen.sessions, BTreeMap::from([("old".to_owned(), 2), ("new".to_owned(), 1)]));
+        assert_eq!(
+            seen.sessions,
+            BTreeMap::from([("old".to_owned(), 2), ("new".to_owned(), 1)])
+        );
         assert_eq!(seen.active.as_deref(), Some("new"));
         drop(a);
         assert_eq!(sessions.to_wire("dev", None).sessions.get("old"), Some(&1));
-        assert_eq!((sessions.count(Kind::Request), sessions.count(Kind::Socket)), (2, 1));
+        assert_eq!(
+            (sessions.count(Kind::Request), sessions.count(Kind::Socket)),
+            (2, 1)
+        );
     }
 
     #[test]

@@ -96,8 +96,12 @@ impl Status {
         match self {
             Self::Serving => "It is ready.".to_owned(),
             Self::Starting(None) => "It is starting. This page opens by itself.".to_owned(),
-            Self::Starting(Some(trouble)) => format!("It is starting; it says: {trouble}. This page opens by itself."),
-            Self::Switching => "It is moving to its new version. This page opens by itself.".to_owned(),
+            Self::Starting(Some(trouble)) => {
+                format!("It is starting; it says: {trouble}. This page opens by itself.")
+            }
+            Self::Switching => {
+                "It is moving to its new version. This page opens by itself.".to_owned()
+            }
             Self::Away => "It is going away or coming back. This page opens by itself.".to_owned(),
         }
     }
@@ -113,7 +117,12 @@ impl Route {
 
 impl Workspace {
     fn new(id: Arc<str>, route: Route) -> Self {
-        Self { id, route: ArcSwap::from_pointee(route), changed: Notify::new(), held: AtomicUsize::new(0) }
+        Self {
+            id,
+            route: ArcSwap::from_pointee(route),
+            changed: Notify::new(),
+            held: AtomicUsize::new(0),
+        }
     }
 
     /// The route at this moment.
@@ -190,7 +199,10 @@ impl Table {
                 (id.to_string(), entry)
             })
             .collect();
-        wire::Routes { version: wire::VERSION, routes }
+        wire::Routes {
+            version: wire::VERSION,
+            routes,
+        }
     }
 }
 
@@ -217,7 +229,10 @@ impl Drop for Held {
 fn pool_key(uid: &str) -> u64 {
     use sha2::Digest as _;
     let digest = sha2::Sha256::digest(uid.as_bytes());
-    digest.iter().take(8).fold(0, |key, byte| (key << 8) | u64::from(*byte))
+    digest
+        .iter()
+        .take(8)
+        .fold(0, |key, byte| (key << 8) | u64::from(*byte))
 }
 
 fn backend(pod: &PodView, uid: &Arc<str>) -> Option<Arc<Backend>> {

@@ -1,5 +1,7 @@
 //! The watch against a small HTTP server that can fail the ways an API server does.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Query, State};

@@ -75,17 +75,28 @@ impl Failure {
                 let message = opened.workspace.route().status.message();
                 Reply::waiting(&opened.workspace.id, &opened.status_path(), &message)
             }
-            Self::TimedOut | Self::ClientGone => {
-                Reply::unavailable(opened.html, "The workspace has no running pod that answers.")
-            }
-            Self::Full => Reply::unavailable(opened.html, "Too many requests wait for this workspace already."),
+            Self::TimedOut | Self::ClientGone => Reply::unavailable(
+                opened.html,
+                "The workspace has no running pod that answers.",
+            ),
+            Self::Full => Reply::unavailable(
+                opened.html,
+                "Too many requests wait for this workspace already.",
+            ),
         }
     }
 }
 
 impl Context {
     pub(super) fn new(started: Instant) -> Self {
-        Self { started, hop: Hop::None, failure: None, status: 0, tunnelled: false, wants_html: false }
+        Self {
+            started,
+            hop: Hop::None,
+            failure: None,
+            status: 0,
+            tunnelled: false,
+            wants_html: false,
+        }
     }
 
     /// Notes that data flowed.
@@ -101,7 +112,10 @@ impl Context {
     pub(super) fn names(&self) -> (Option<&str>, Option<&str>) {
         match &self.hop {
             Hop::Pod(hop) => {
-                let pod = hop.current.as_ref().map(|(backend, _)| backend.name.as_str());
+                let pod = hop
+                    .current
+                    .as_ref()
+                    .map(|(backend, _)| backend.name.as_str());
                 (Some(&hop.opened.workspace.id), pod)
             }
             Hop::Control { .. } | Hop::None => (None, None),

@@ -34,7 +34,9 @@ impl Picked {
 
     /// What the client is told; `None` if there is no one to tell.
     pub(super) fn reply(&self, opened: &Opened) -> Option<Reply> {
-        self.failure().filter(|failure| *failure != Failure::ClientGone).map(|failure| failure.reply(opened))
+        self.failure()
+            .filter(|failure| *failure != Failure::ClientGone)
+            .map(|failure| failure.reply(opened))
     }
 }
 

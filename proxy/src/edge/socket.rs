@@ -51,8 +51,16 @@ impl Edge {
     ) -> pingora::Result<bool> {
         let client = client_ip(session);
         loop {
-            let picked =
-                self.pick(session.as_downstream_mut(), &opened, Kind::Socket, &mut attempts, deadline, None).await;
+            let picked = self
+                .pick(
+                    session.as_downstream_mut(),
+                    &opened,
+                    Kind::Socket,
+                    &mut attempts,
+                    deadline,
+                    None,
+                )
+                .await;
             let (backend, entered) = match picked {
                 Picked::Pod(backend, entered) => (backend, entered),
                 other => return self.not_served(session, ctx, &opened, &other).await,
@@ -68,7 +76,13 @@ impl Edge {
             };
             let mut request = session.req_header().clone();
             headers::drop_hop_by_hop(&mut request);
-            self.shape(&mut request, &opened, client, backend.strip_prefix, backend.identity_headers)?;
+            self.shape(
+                &mut request,
+                &opened,
+                client,
+                backend.strip_prefix,
+                backend.identity_headers,
+            )?;
             let answer = match handshake(pod, &request).await {
                 Ok(answer) => answer,
                 // A handshake only reads, so another pod may be asked; the pod that broke off may be
@@ -102,7 +116,19 @@ impl Edge {
                 Ok((pod, early)) => {
                     let started = ctx.started;
                     ctx.tunnelled = true;
-                    self.tunnel(session, Socket { pod, head, early, backend, entered, opened, started }).await
+                    self.tunnel(
+                        session,
+                        Socket {
+                            pod,
+                            head,
+                            early,
+                            backend,
+                            entered,
+                            opened,
+                            started,
+                        },
+                    )
+                    .await
                 }
             };
         }
@@ -112,10 +138,16 @@ impl Edge {
     async fn tunnel(&self, session: &mut Session, socket: Socket) -> pingora::Result<bool> {
         let labels = |class| RequestLabels { by: By::Pod, class };
         let Some(client) = take(session).await else {
-            self.metrics.requests.get_or_create(&labels(Class::ClientError)).inc();
+            self.metrics
+                .requests
+                .get_or_create(&labels(Class::ClientError))
+                .inc();
             return Ok(true);
         };
-        self.metrics.requests.get_or_create(&labels(Class::Success)).inc();
+        self.metrics
+            .requests
+            .get_or_create(&labels(Class::Success))
+            .inc();
         self.metrics.sockets.inc();
         let ended = self.metrics.sockets_ended.clone();
         self.sockets.spawn(async move {
@@ -132,7 +164,9 @@ impl Edge {
 async fn take(session: &mut Session) -> Option<Stream> {
     let dummy = ServerSession::new_http1(Box::new(Cursor::new(Vec::new())));
     let taken = std::mem::replace(session.as_downstream_mut(), dummy);
-    let ServerSession::H1(mut taken) = taken else { return None };
+    let ServerSession::H1(mut taken) = taken else {
+        return None;
+    };
     // Only with these two is what the client sent too early handed out rather than lost.
     taken.set_server_keepalive(Some(60));
     taken.set_pipelining_enabled(true);
@@ -147,7 +181,15 @@ async fn take(session: &mut Session) -> Option<Stream> {
 }
 
 async fn run(mut client: Stream, socket: Socket) -> Outcome {
-    let Socket { pod, head, early, backend, entered, opened, started } = socket;
+    let Socket {
+        pod,
+        head,
+        early,
+        backend,
+        entered,
+        opened,
+        started,
+    } = socket;
     let head = switched(&head);
     let first = async {
         client.write_all(&head).await?;
@@ -182,11 +224,18 @@ async fn run(mut client: Stream, socket: Socket) -> Outcome {
 }
 
 /// Hands a pod's refusal on.
-async fn refused(session: &mut Session, mut head: Box<ResponseHeader>, body: Bytes) -> pingora::Result<bool> {
+async fn refused(
+    session: &mut Session,
+    mut head: Box<ResponseHeader>,
+    body: Bytes,
+) -> pingora::Result<bool> {
     if head.status == StatusCode::SWITCHING_PROTOCOLS {
         head.set_status(StatusCode::BAD_GATEWAY)?;
     }
-    let bodiless = matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    let bodiless = matches!(
+        head.status,
+        StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
+    );
     if !bodiless {
         head.set_content_length(body.len())?;
     }

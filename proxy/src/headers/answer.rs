@@ -29,15 +29,23 @@ const ORIGIN_WIDE: [HeaderName; 3] = [
 ];
 
 /// Makes an answer of a pod fit for the client; `mapping` in path mode only.
-pub fn from_pod(response: &mut ResponseHeader, mapping: Option<Mapping<'_>>) -> pingora::Result<()> {
+pub fn from_pod(
+    response: &mut ResponseHeader,
+    mapping: Option<Mapping<'_>>,
+) -> pingora::Result<()> {
     set_cookies(response, mapping)?;
-    let Some(mapping) = mapping else { return Ok(()) };
+    let Some(mapping) = mapping else {
+        return Ok(());
+    };
     for name in &ORIGIN_WIDE {
         response.remove_header(name);
     }
     if mapping.stripped
         && let Some(location) = response.headers.get(LOCATION)
-        && let Some(mapped) = location.to_str().ok().and_then(|text| map_location(text, mapping))
+        && let Some(mapped) = location
+            .to_str()
+            .ok()
+            .and_then(|text| map_location(text, mapping))
     {
         response.insert_header(LOCATION, mapped)?;
     }
@@ -48,8 +56,12 @@ fn set_cookies(response: &mut ResponseHeader, mapping: Option<Mapping<'_>>) -> p
     if !response.headers.contains_key(SET_COOKIE) {
         return Ok(());
     }
-    let cookies: Vec<HeaderValue> =
-        response.headers.get_all(SET_COOKIE).iter().filter_map(|value| set_cookie(value, mapping)).collect();
+    let cookies: Vec<HeaderValue> = response
+        .headers
+        .get_all(SET_COOKIE)
+        .iter()
+        .filter_map(|value| set_cookie(value, mapping))
+        .collect();
     response.remove_header(&SET_COOKIE);
     for value in cookies {
         response.append_header(SET_COOKIE, value)?;
@@ -65,7 +77,11 @@ fn set_cookie(value: &HeaderValue, mapping: Option<Mapping<'_>>) -> Option<Heade
     let pair = parts.next()?;
     let name = pair.split(|byte| *byte == b'=').next()?.trim_ascii();
     // A cookie without a name is sent as its bare value, which may begin with `nogoo9=`.
-    let name = if name.is_empty() { nameless(pair) } else { name };
+    let name = if name.is_empty() {
+        nameless(pair)
+    } else {
+        name
+    };
     if std::str::from_utf8(name).is_ok_and(cookie::is_ours) {
         return None;
     }
@@ -111,7 +127,9 @@ fn nameless(pair: &[u8]) -> &[u8] {
 
 fn map_cookie_path(path: &[u8], mapping: Mapping<'_>) -> Vec<u8> {
     let prefix = mapping.prefix.as_bytes();
-    let inside = path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"));
+    let inside = path
+        .strip_prefix(prefix)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"));
     if inside && !mapping.stripped {
         return path.to_vec();
     }

@@ -1,1 +1,213 @@
-//! Tests.
+use super::*;
+use nogoo9_identity::bearer::{BearerConfig, Bearers};
+use nogoo9_identity::cookie::CookieNames;
+use nogoo9_identity::jwks::Keys;
+use nogoo9_identity::keyset::KeySet;
+use nogoo9_identity::policy::ClaimPolicy;
+use nogoo9_identity::session::Sessions;
+use nogoo9_model::access::Role;
+use pingora::http::ResponseHeader;
+use proptest::prelude::*;
+use std::sync::Arc;
+
+fn authenticator() -> Authenticator {
+    let policy = Arc::new(ClaimPolicy::default());
+    let config = BearerConfig {
+        issuer: "https://issuer".to_owned(),
+        audiences: vec!["us".to_owned()],
+    };
+    let keys = || Keys::fixed(KeySet::default());
+    Authenticator::new(
+        Bearers::new(config, policy.clone(), keys()),
+        Sessions::new("https://us/", policy, keys()),
+        CookieNames::new(true),
+    )
+}
+
+fn caller(sub: &str, roles: &[&str]) -> Caller {
+    Caller {
+        sub: sub.to_owned(),
+        roles: roles.iter().map(|role| (*role).to_owned()).collect(),
+        role: Role::User,
+        scopes: None,
+    }
+}
+
+const ORIGIN: Origin<'_> = Origin {
+    host: "dev.localhost",
+    scheme: "https",
+    client: None,
+};
+
+fn request(headers: &[(&'static str, &str)]) -> RequestHeader {
+    let mut request = RequestHeader::build("GET", b"/", None).unwrap();
+    for (name, value) in headers {
+        request.append_header(*name, *value).unwrap();
+    }
+    request
+}
+
+fn values(request: &RequestHeader, name: &str) -> Vec<String> {
+    request
+        .headers
+        .get_all(name)
+        .iter()
+        .map(|v| v.to_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn values_of_any_kind_fit() {
+    for (text, expected) in [
+        ("alice", "alice"),
+        ("auth0|a@b.c", "auth0|a@b.c"),
+        ("a b", "a%20b"),
+        ("a,b", "a%2Cb"),
+        ("100%", "100%25"),
+        ("ä", "%C3%A4"),
+        ("a\r\nX: y", "a%0D%0AX:%20y"),
+    ] {
+        assert_eq!(encoded(text), expected);
+    }
+    let mut request = request(&[]);
+    let caller = caller("ä", &["a,b", "c"]);
+    towards_pod(&mut request, &authenticator(), ORIGIN, Some(&caller), None).unwrap();
+    assert_eq!(values(&request, "x-user-sub"), ["%C3%A4"]);
+    assert_eq!(values(&request, "x-user-roles"), ["a%2Cb,c"]);
+}
+
+#[test]
+fn cookies_of_http2_are_joined() {
+    let mut request = request(&[
+        ("cookie", "a=1"),
+        ("cookie", "__Host-nogoo9=x; b=2"),
+        ("cookie", "c=3"),
+    ]);
+    towards_pod(&mut request, &authenticator(), ORIGIN, None, None).unwrap();
+    assert_eq!(values(&request, "cookie"), ["a=1; b=2; c=3"]);
+}
+
+#[test]
+fn hop_by_hop_headers_go() {
+    let mut request = request(&[
+        ("connection", "upgrade, x-named"),
+        ("x-named", "1"),
+        ("upgrade", "websocket"),
+        ("te", "trailers"),
+        ("sec-websocket-key", "x"),
+        ("host", "dev.localhost"),
+    ]);
+    drop_hop_by_hop(&mut request);
+    let left: std::collections::BTreeSet<&str> =
+        request.headers.keys().map(HeaderName::as_str).collect();
+    assert_eq!(
+        left.into_iter().collect::<Vec<_>>(),
+        ["host", "sec-websocket-key"]
+    );
+}
+
+#[test]
+fn addresses_are_mapped_back() {
+    let mapping = Mapping {
+        prefix: "/route/dev",
+        stripped: true,
+        host: "localhost:9009",
+        pod: "10.0.0.1:3000",
+    };
+    for (location, expected) in [
+        ("/a?b#c", "/route/dev/a?b#c"),
+        ("a", "a"),
+        ("../a", "../a"),
+        ("//evil.org/x", "//evil.org/x"),
+        ("https://example.org/x", "https://example.org/x"),
+        ("http://localhost:9009/x?y", "/route/dev/x?y"),
+        ("http://10.0.0.1:3000/x", "/route/dev/x"),
+    ] {
+        let mut response = ResponseHeader::build(302, None).unwrap();
+        response.insert_header("location", location).unwrap();
+        from_pod(&mut response, Some(mapping)).unwrap();
+        assert_eq!(response.headers.get("location").unwrap(), expected);
+    }
+}
+
+#[test]
+fn cookies_stay_inside_their_workspace() {
+    let mapping = |stripped| Mapping {
+        prefix: "/route/dev",
+        stripped,
+        host: "h",
+        pod: "p",
+    };
+    for (cookie, host_mode, stripped, kept) in [
+        (
+            "a=1",
+            Some("a=1"),
+            Some("a=1; Path=/route/dev/"),
+            Some("a=1; Path=/route/dev/"),
+        ),
+        (
+            "a=1; Path=/x",
+            Some("a=1; Path=/x"),
+            Some("a=1; Path=/route/dev/x"),
+            Some("a=1; Path=/route/dev/"),
+        ),
+        (
+            "a=1; Path=/route/dev/x",
+            Some("a=1; Path=/route/dev/x"),
+            Some("a=1; Path=/route/dev/route/dev/x"),
+            Some("a=1; Path=/route/dev/x"),
+        ),
+        (
+            "a=1; path=/route/device",
+            Some("a=1; path=/route/device"),
+            Some("a=1; Path=/route/dev/route/device"),
+            Some("a=1; Path=/route/dev/"),
+        ),
+        (
+            "a=1; DOMAIN=x; Secure",
+            Some("a=1; Secure"),
+            Some("a=1; Secure; Path=/route/dev/"),
+            Some("a=1; Secure; Path=/route/dev/"),
+        ),
+        ("nogoo9=x", None, None, None),
+        (" __Host-nogoo9 =x; Secure", None, None, None),
+        ("nogoo9", None, None, None),
+        ("=nogoo9=x", None, None, None),
+    ] {
+        for (mode, expected) in [
+            (None, host_mode),
+            (Some(mapping(true)), stripped),
+            (Some(mapping(false)), kept),
+        ] {
+            let mut response = ResponseHeader::build(200, None).unwrap();
+            response.insert_header("set-cookie", cookie).unwrap();
+            from_pod(&mut response, mode).unwrap();
+            let got = response
+                .headers
+                .get("set-cookie")
+                .map(|value| value.to_str().unwrap());
+            assert_eq!(got, expected, "{cookie} {mode:?}");
+        }
+    }
+}
+
+proptest! {
+    /// No spelling of a claim gets through, and the caller's own headers are there exactly once.
+    #[test]
+    fn no_claim_survives(
+        claim in prop::sample::select(CLAIMS.to_vec()),
+        rest in "[a-z_-]{0,8}",
+        upper in any::<u32>(),
+    ) {
+        let name: String = format!("{claim}{rest}x").chars().enumerate().map(|(n, c)| {
+            let c = if c == '-' && upper >> (n % 31) & 2 == 2 { '_' } else { c };
+            if upper >> (n % 32) & 1 == 1 { c.to_ascii_uppercase() } else { c }
+        }).collect();
+        let mut request = request(&[]);
+        request.append_header(name.clone(), "root").unwrap();
+        let caller = caller("alice", &["user"]);
+        towards_pod(&mut request, &authenticator(), ORIGIN, Some(&caller), Some("/route/dev")).unwrap();
+        prop_assert!(request.headers.values().all(|value| value != "root"), "{}", name);
+        prop_assert_eq!(values(&request, "x-user-sub"), ["alice"]);
+    }
+}

@@ -6,7 +6,10 @@ fn router(url: &str, domain: (&str, Option<u16>), path_mode: bool) -> Router {
     Router::new(&Public {
         listen: "127.0.0.1:0".parse().unwrap(),
         url: url.parse().unwrap(),
-        workspace_domain: WorkspaceDomain { host: domain.0.to_owned(), port: domain.1 },
+        workspace_domain: WorkspaceDomain {
+            host: domain.0.to_owned(),
+            port: domain.1,
+        },
         path_mode,
     })
 }
@@ -18,7 +21,12 @@ fn local() -> Router {
 /// A target in short.
 fn short(target: &Target<'_>) -> String {
     match target {
-        Target::Workspace(Place { id, mode, path, ours }) => {
+        Target::Workspace(Place {
+            id,
+            mode,
+            path,
+            ours,
+        }) => {
             let ours = ours.map_or(String::new(), |ours| format!(" ours:{ours}"));
             format!("{mode:?} {id} {path}{ours}")
         }
@@ -62,7 +70,11 @@ fn hosts() {
 
 #[test]
 fn a_domain_apart_from_the_console() {
-    let router = router("https://workspaces.example.org", ("ws.example.net", None), false);
+    let router = router(
+        "https://workspaces.example.org",
+        ("ws.example.net", None),
+        false,
+    );
     for (host, expected) in [
         ("workspaces.example.org", "control"),
         ("workspaces.example.org:443", "control"),
@@ -72,7 +84,11 @@ fn a_domain_apart_from_the_console() {
         ("ws.example.net", "421"),
         ("dev.workspaces.example.org", "421"),
     ] {
-        assert_eq!(short(&router.target(host, "/route/x/y")), expected, "{host}");
+        assert_eq!(
+            short(&router.target(host, "/route/x/y")),
+            expected,
+            "{host}"
+        );
     }
     assert_eq!(router.workspace_host("dev"), "dev.ws.example.net");
     assert_eq!(local().workspace_host("dev"), "dev.localhost:9009");
@@ -91,7 +107,10 @@ fn paths() {
         ("/route/dev/../other/a", "Path dev /../other/a"),
         ("/route/dev/..%2fother/a", "Path dev /..%2fother/a"),
         ("/route/dev%2fother/a", "Path dev%2fother /a"),
-        ("/route/dev/.nogoo9/status", "Path dev /.nogoo9/status ours:status"),
+        (
+            "/route/dev/.nogoo9/status",
+            "Path dev /.nogoo9/status ours:status",
+        ),
         ("/route/dev/.nogoo9/", "Path dev /.nogoo9/ ours:"),
         ("/route/dev/.nogoo9", "Path dev /.nogoo9"),
         ("/route/dev//.nogoo9/status", "Path dev //.nogoo9/status"),
@@ -102,15 +121,23 @@ fn paths() {
         ("/", "control"),
         ("*", "control"),
     ] {
-        assert_eq!(short(&local().target("localhost:9009", path)), expected, "{path}");
+        assert_eq!(
+            short(&local().target("localhost:9009", path)),
+            expected,
+            "{path}"
+        );
     }
     let host_only = router("http://localhost:9009", ("localhost", Some(9009)), false);
-    assert_eq!(short(&host_only.target("localhost:9009", "/route/dev/")), "control");
+    assert_eq!(
+        short(&host_only.target("localhost:9009", "/route/dev/")),
+        "control"
+    );
 }
 
 fn tricky() -> impl Strategy<Value = String> {
     let part = prop::sample::select(vec![
-        "..", ".", "/", "//", "%2f", "%2F", "%2e%2e", "%2e", "\\", "dev", "other", "route", ".nogoo9", ";", "%00", "?", "@", ":",
+        "..", ".", "/", "//", "%2f", "%2F", "%2e%2e", "%2e", "\\", "dev", "other", "route",
+        ".nogoo9", ";", "%00", "?", "@", ":",
     ]);
     prop::collection::vec(part, 0..12).prop_map(|parts| parts.concat())
 }

@@ -1,1 +1,224 @@
-//! Tests of the table.
+use super::*;
+use nogoo9_model::pod::{Phase, Ready, Serving, TemplateRef, UpgradeState};
+use nogoo9_model::select;
+use proptest::prelude::*;
+use std::time::{Duration, Instant};
+
+const REMEMBER: Duration = Duration::from_secs(30);
+
+fn pod(uid: &str, workspace: &str, generation: u32, ready: bool) -> PodView {
+    PodView {
+        uid: uid.to_owned(),
+        name: format!("pod-{uid}"),
+        namespace: "ns".to_owned(),
+        resource_version: "1".to_owned(),
+        workspace: workspace.to_owned(),
+        owner: "alice".to_owned(),
+        generation,
+        generation_unreadable: false,
+        created: 100,
+        since: 100,
+        phase: Phase::Running,
+        ready: Ready {
+            is: ready,
+            since: 100,
+        },
+        deleting: false,
+        gated: false,
+        state: UpgradeState::Committed,
+        ip: Some("127.0.0.9".parse().unwrap()),
+        serving: Serving {
+            port: 3000,
+            visibility: Visibility::Private,
+            strip_prefix: true,
+            identity_headers: true,
+        },
+        template: TemplateRef::default(),
+        upgrade_of: None,
+        last_upgrade_error: None,
+        trouble: None,
+    }
+}
+
+struct Harness {
+    table: Table,
+    writer: Writer,
+    now: Instant,
+}
+
+impl Harness {
+    fn new() -> Self {
+        let table = Table::new();
+        Self {
+            writer: Writer::new(table.clone(), REMEMBER),
+            table,
+            now: Instant::now(),
+        }
+    }
+
+    fn apply(&mut self, pod: PodView) -> Vec<Noted> {
+        self.writer.applied(Arc::new(pod), self.now)
+    }
+
+    fn active(&self, id: &str) -> Option<String> {
+        let workspace = self.table.get(id)?;
+        Some(
+            workspace
+                .route()
+                .active()
+                .map_or("held".to_owned(), |pod| pod.uid.to_string()),
+        )
+    }
+}
+
+#[test]
+fn a_switch_and_its_way_back() {
+    let mut h = Harness::new();
+    h.apply(pod("a", "dev", 1, true));
+    assert_eq!(h.active("dev").as_deref(), Some("a"));
+    h.apply(pod("b", "dev", 2, false));
+    assert_eq!(h.active("dev").as_deref(), Some("a"));
+    let noted = h.apply(pod("b", "dev", 2, true));
+    assert_eq!(
+        noted[0].switched,
+        Some((Arc::from("dev"), Some("pod-b".to_owned())))
+    );
+    let route = h.table.get("dev").unwrap().route();
+    let order: Vec<&str> = route.backends.iter().map(|pod| &*pod.uid).collect();
+    assert_eq!(order, ["b", "a"], "the old one stays as a way out");
+    h.writer.deleted("a", h.now);
+    assert_eq!(h.table.get("dev").unwrap().route().backends.len(), 1);
+}
+
+#[test]
+fn a_workspace_without_pods_is_remembered_and_then_forgotten() {
+    let mut h = Harness::new();
+    h.apply(pod("a", "dev", 1, true));
+    h.writer.deleted("a", h.now);
+    assert_eq!(h.active("dev").as_deref(), Some("held"));
+    let route = h.table.get("dev").unwrap().route();
+    assert_eq!(
+        (route.owner.as_str(), &route.status),
+        ("alice", &Status::Away)
+    );
+    h.writer.sweep(h.now + REMEMBER - Duration::from_secs(1));
+    assert!(h.table.get("dev").is_some());
+    h.writer.sweep(h.now + REMEMBER);
+    assert!(h.table.get("dev").is_none() && h.table.is_empty());
+}
+
+#[test]
+fn one_that_comes_back_in_time_is_not_forgotten() {
+    let mut h = Harness::new();
+    h.apply(pod("a", "dev", 1, true));
+    h.writer.deleted("a", h.now);
+    h.apply(pod("b", "dev", 2, true));
+    h.writer.sweep(h.now + REMEMBER * 2);
+    assert_eq!(h.active("dev").as_deref(), Some("b"));
+}
+
+#[test]
+fn a_pod_that_changes_its_label_moves() {
+    let mut h = Harness::new();
+    h.apply(pod("a", "dev", 1, true));
+    h.apply(pod("a", "other", 1, true));
+    assert_eq!(h.active("dev").as_deref(), Some("held"));
+    assert_eq!(h.active("other").as_deref(), Some("a"));
+}
+
+#[test]
+fn two_equal_claims_are_nobodys() {
+    let mut h = Harness::new();
+    h.apply(pod("a", "dev", 1, true));
+    let mut other = pod("b", "dev", 2, true);
+    other.owner = "bob".to_owned();
+    let noted = h.apply(other);
+    assert_eq!(noted[0].ignored.len(), 2);
+    let route = h.table.get("dev").unwrap().route();
+    assert_eq!((route.owner.as_str(), route.backends.len()), ("", 0));
+}
+
+#[tokio::test]
+async fn waiters_are_woken_by_their_own_workspace() {
+    let mut h = Harness::new();
+    h.apply(pod("a", "dev", 1, false));
+    let workspace = h.table.get("dev").unwrap();
+    let seen = workspace.route();
+    let waiting = tokio::spawn({
+        let (workspace, seen) = (workspace.clone(), seen.clone());
+        async move { workspace.changed_from(&seen).await }
+    });
+    h.apply(pod("x", "other", 1, true));
+    assert!(workspace.is_current(&seen));
+    h.apply(pod("a", "dev", 1, true));
+    waiting.await.unwrap();
+    assert!(!workspace.is_current(&seen));
+}
+
+#[test]
+fn pools_belong_to_uids() {
+    assert_ne!(pool_key("a"), pool_key("b"));
+    assert_eq!(pool_key("a"), pool_key("a"));
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Apply {
+        uid: u8,
+        workspace: u8,
+        generation: u32,
+        ready: bool,
+        deleting: bool,
+        bob: bool,
+        since: i64,
+    },
+    Delete(u8),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        4 => (0u8..6, 0u8..2, 0u32..4, any::<bool>(), any::<bool>(), prop::bool::weighted(0.2), 0i64..3).prop_map(
+            |(uid, workspace, generation, ready, deleting, bob, since)| Op::Apply {
+                uid, workspace, generation, ready, deleting, bob, since
+            }
+        ),
+        1 => (0u8..6).prop_map(Op::Delete),
+    ]
+}
+
+proptest! {
+    /// After any history, each route is what `model::select` says of the pods that there are.
+    #[test]
+    fn the_table_is_the_model(ops in prop::collection::vec(op(), 0..60)) {
+        let mut h = Harness::new();
+        let mut pods: BTreeMap<String, PodView> = BTreeMap::new();
+        for op in ops {
+            match op {
+                Op::Apply { uid, workspace, generation, ready, deleting, bob, since } => {
+                    let mut view = pod(&uid.to_string(), &format!("w{workspace}"), generation, ready);
+                    view.deleting = deleting;
+                    view.since = since;
+                    if bob {
+                        view.owner = "bob".to_owned();
+                    }
+                    pods.insert(view.uid.clone(), view.clone());
+                    h.apply(view);
+                }
+                Op::Delete(uid) => {
+                    pods.remove(&uid.to_string());
+                    h.writer.deleted(&uid.to_string(), h.now);
+                }
+            }
+            for id in ["w0", "w1"] {
+                let claims = select::claimants(pods.values().filter(|pod| pod.workspace == id));
+                let expected = select::active(claims.holder.iter().copied()).map(|pod| pod.uid.clone());
+                let route = h.table.get(id).map(|workspace| workspace.route());
+                let active = route.as_ref().and_then(|route| route.active()).map(|pod| pod.uid.to_string());
+                prop_assert_eq!(&active, &expected);
+                if let (Some(route), Some(holder)) = (route, claims.holder.first()) {
+                    prop_assert_eq!(&route.owner, &holder.owner);
+                }
+            }
+        }
+    }
+}

@@ -41,7 +41,13 @@ impl Writer {
     /// A writer of `table` that remembers a workspace for `remember` after its last pod went.
     #[must_use]
     pub fn new(table: Table, remember: Duration) -> Self {
-        Self { table, workspaces: HashMap::new(), homes: HashMap::new(), leaving: VecDeque::new(), remember }
+        Self {
+            table,
+            workspaces: HashMap::new(),
+            homes: HashMap::new(),
+            leaving: VecDeque::new(),
+            remember,
+        }
     }
 
     /// A pod is new or has changed.
@@ -60,7 +66,10 @@ impl Writer {
             Some(known) => known.view = pod,
             None => pods.push(Pod { view: pod, uid }),
         }
-        noted.push(Noted { bad_generation, ..self.publish(&id, now) });
+        noted.push(Noted {
+            bad_generation,
+            ..self.publish(&id, now)
+        });
         noted
     }
 
@@ -84,7 +93,9 @@ impl Writer {
         while let Some((when, _)) = self.leaving.front()
             && *when <= now
         {
-            let Some((_, id)) = self.leaving.pop_front() else { return };
+            let Some((_, id)) = self.leaving.pop_front() else {
+                return;
+            };
             let again = self.leaving.iter().any(|(_, other)| *other == id);
             if !again && self.workspaces.get(&id).is_none_or(Vec::is_empty) {
                 self.workspaces.remove(&id);
@@ -104,38 +115,70 @@ impl Writer {
         let active = |route: &Route| route.active().map(|pod| pod.uid.clone());
         let old = before.as_deref().and_then(active);
         let new = active(&route);
-        let switched = (old != new)
-            .then(|| (id.clone(), route.active().map(|pod| pod.name.clone())));
+        let switched =
+            (old != new).then(|| (id.clone(), route.active().map(|pod| pod.name.clone())));
         if pods.is_empty() {
             self.leaving.push_back((now + self.remember, id.clone()));
         }
         match known {
             Some(workspace) => workspace.publish(route),
             None => {
-                self.table.0.pin().insert(id.clone(), Arc::new(Workspace::new(id.clone(), route)));
+                self.table
+                    .0
+                    .pin()
+                    .insert(id.clone(), Arc::new(Workspace::new(id.clone(), route)));
             }
         }
-        Noted { switched, ignored, bad_generation: false }
+        Noted {
+            switched,
+            ignored,
+            bad_generation: false,
+        }
     }
 }
 
 /// The route of a workspace whose pods are `holder`.
 fn route(pods: &[Pod], holder: &[&PodView], before: Option<&Route>) -> Route {
-    let uid = |view: &PodView| pods.iter().find(|pod| *pod.uid == view.uid).map(|pod| &pod.uid);
-    let mut routable: Vec<&PodView> = holder.iter().copied().filter(|pod| is_routable(pod)).collect();
+    let uid = |view: &PodView| {
+        pods.iter()
+            .find(|pod| *pod.uid == view.uid)
+            .map(|pod| &pod.uid)
+    };
+    let mut routable: Vec<&PodView> = holder
+        .iter()
+        .copied()
+        .filter(|pod| is_routable(pod))
+        .collect();
     routable.sort_unstable_by_key(|pod| Reverse(order(pod)));
-    let backends: Box<[_]> =
-        routable.iter().filter_map(|pod| backend(pod, uid(pod)?)).collect();
+    let backends: Box<[_]> = routable
+        .iter()
+        .filter_map(|pod| backend(pod, uid(pod)?))
+        .collect();
     let newest = newest_live(holder.iter().copied());
-    let speaks = routable.first().copied().or(newest).or(holder.first().copied());
+    let speaks = routable
+        .first()
+        .copied()
+        .or(newest)
+        .or(holder.first().copied());
     // With no pod left, the last one's word stands; two equal claims are nobody's workspace.
     let (owner, visibility) = match (speaks, before) {
         (Some(pod), _) => (pod.owner.clone(), pod.serving.visibility.clone()),
-        (None, Some(before)) if pods.is_empty() => (before.owner.clone(), before.visibility.clone()),
+        (None, Some(before)) if pods.is_empty() => {
+            (before.owner.clone(), before.visibility.clone())
+        }
         (None, _) => (String::new(), Default::default()),
     };
-    let status = if backends.is_empty() { status(newest) } else { Status::Serving };
-    Route { owner, visibility, backends, status }
+    let status = if backends.is_empty() {
+        status(newest)
+    } else {
+        Status::Serving
+    };
+    Route {
+        owner,
+        visibility,
+        backends,
+        status,
+    }
 }
 
 fn status(newest: Option<&PodView>) -> Status {

@@ -92,7 +92,10 @@ impl Frames {
         }
         self.payload = match extended {
             0 => u64::from(short),
-            n => rest.iter().take(n).fold(0, |length, byte| (length << 8) | u64::from(*byte)),
+            n => rest
+                .iter()
+                .take(n)
+                .fold(0, |length, byte| (length << 8) | u64::from(*byte)),
         };
         self.closing |= first & 0x0f == CLOSE;
         self.seen = 0;

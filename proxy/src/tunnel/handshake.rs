@@ -65,7 +65,9 @@ pub enum Answer {
 #[must_use]
 pub fn wants_websocket(request: &RequestHeader) -> bool {
     let mut upgrades = request.headers.get_all(UPGRADE).iter();
-    let (Some(upgrade), None) = (upgrades.next(), upgrades.next()) else { return false };
+    let (Some(upgrade), None) = (upgrades.next(), upgrades.next()) else {
+        return false;
+    };
     request.method == Method::GET
         && request.version == Version::HTTP_11
         && upgrade.as_bytes().eq_ignore_ascii_case(b"websocket")
@@ -75,7 +77,10 @@ pub fn wants_websocket(request: &RequestHeader) -> bool {
 
 fn has_token<'a>(mut values: impl Iterator<Item = &'a HeaderValue>, token: &str) -> bool {
     values.any(|value| {
-        value.to_str().is_ok_and(|text| text.split(',').any(|one| one.trim().eq_ignore_ascii_case(token)))
+        value.to_str().is_ok_and(|text| {
+            text.split(',')
+                .any(|one| one.trim().eq_ignore_ascii_case(token))
+        })
     })
 }
 
@@ -99,7 +104,10 @@ pub async fn connect(address: SocketAddr) -> Result<TcpStream, HandshakeError> {
 ///
 /// # Errors
 /// [`HandshakeError`], other than `Connect`.
-pub async fn handshake(mut pod: TcpStream, request: &RequestHeader) -> Result<Answer, HandshakeError> {
+pub async fn handshake(
+    mut pod: TcpStream,
+    request: &RequestHeader,
+) -> Result<Answer, HandshakeError> {
     let head = wire(request);
     let exchange = async {
         pod.write_all(&head).await?;
@@ -108,7 +116,8 @@ pub async fn handshake(mut pod: TcpStream, request: &RequestHeader) -> Result<An
             if let Some((head, length)) = parse(&buffer)? {
                 buffer.advance(length);
                 // Nothing announces an informational answer other than 101 being the last.
-                if head.status.is_informational() && head.status != StatusCode::SWITCHING_PROTOCOLS {
+                if head.status.is_informational() && head.status != StatusCode::SWITCHING_PROTOCOLS
+                {
                     continue;
                 }
                 return Ok((head, buffer));
@@ -124,17 +133,36 @@ pub async fn handshake(mut pod: TcpStream, request: &RequestHeader) -> Result<An
     let answered = tokio::time::timeout(ANSWER, exchange).await;
     let (mut head, buffer) = answered.map_err(|_| HandshakeError::Timeout)??;
     if head.status == StatusCode::SWITCHING_PROTOCOLS {
-        let upgrade = head.headers.get(UPGRADE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"));
+        let upgrade = head
+            .headers
+            .get(UPGRADE)
+            .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"));
         if !upgrade || !head.headers.contains_key("sec-websocket-accept") {
-            return Err(HandshakeError::Nonsense("a 101 that does not switch to websocket"));
+            return Err(HandshakeError::Nonsense(
+                "a 101 that does not switch to websocket",
+            ));
         }
-        return Ok(Answer::Switched { pod, head: Box::new(head), early: buffer.freeze() });
+        return Ok(Answer::Switched {
+            pod,
+            head: Box::new(head),
+            early: buffer.freeze(),
+        });
     }
     let body = refusal(pod, &head, buffer).await;
-    for name in ["connection", "keep-alive", "transfer-encoding", "upgrade", "content-length", "trailer"] {
+    for name in [
+        "connection",
+        "keep-alive",
+        "transfer-encoding",
+        "upgrade",
+        "content-length",
+        "trailer",
+    ] {
         head.remove_header(name);
     }
-    Ok(Answer::Refused { head: Box::new(head), body })
+    Ok(Answer::Refused {
+        head: Box::new(head),
+        body,
+    })
 }
 
 fn wire(request: &RequestHeader) -> Vec<u8> {
@@ -157,11 +185,15 @@ fn parse(buffer: &[u8]) -> Result<Option<(ResponseHeader, usize)>, HandshakeErro
     };
     let bad = HandshakeError::Nonsense("a header that cannot be one");
     let code = response.code.unwrap_or_default();
-    let Ok(mut head) = ResponseHeader::build(code, Some(response.headers.len())) else { return Err(bad) };
+    let Ok(mut head) = ResponseHeader::build(code, Some(response.headers.len())) else {
+        return Err(bad);
+    };
     for header in response.headers.iter() {
         let name = HeaderName::from_bytes(header.name.as_bytes());
         let value = HeaderValue::from_bytes(header.value);
-        let (Ok(_), Ok(value)) = (name, value) else { return Err(bad) };
+        let (Ok(_), Ok(value)) = (name, value) else {
+            return Err(bad);
+        };
         if head.append_header(header.name.to_owned(), value).is_err() {
             return Err(bad);
         }
@@ -197,10 +229,18 @@ async fn refusal(mut pod: TcpStream, head: &ResponseHeader, mut body: BytesMut) 
 #[must_use]
 pub fn switched(head: &ResponseHeader) -> Vec<u8> {
     let mut clean = head.clone();
-    for name in ["connection", "upgrade", "keep-alive", "transfer-encoding", "content-length"] {
+    for name in [
+        "connection",
+        "upgrade",
+        "keep-alive",
+        "transfer-encoding",
+        "content-length",
+    ] {
         clean.remove_header(name);
     }
-    let mut wire = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n".to_vec();
+    let mut wire =
+        b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            .to_vec();
     clean.header_to_h1_wire(&mut wire);
     wire.extend_from_slice(b"\r\n");
     wire
@@ -220,9 +260,17 @@ mod tests {
 
     #[test]
     fn only_exactly_websocket() {
-        let full = [("upgrade", "WebSocket"), ("connection", "keep-alive, Upgrade"), ("sec-websocket-key", "x")];
+        let full = [
+            ("upgrade", "WebSocket"),
+            ("connection", "keep-alive, Upgrade"),
+            ("sec-websocket-key", "x"),
+        ];
         assert!(wants_websocket(&request(&full)));
-        for (name, value) in [("upgrade", "x"), ("upgrade", "h2c, websocket"), ("connection", "keep-alive")] {
+        for (name, value) in [
+            ("upgrade", "x"),
+            ("upgrade", "h2c, websocket"),
+            ("connection", "keep-alive"),
+        ] {
             let mut other = full;
             for header in &mut other {
                 if header.0 == name {
@@ -243,7 +291,10 @@ mod tests {
         let text = String::from_utf8(wire(&request)).unwrap();
         assert!(text.starts_with("GET /socket?x=1 HTTP/1.1\r\n"), "{text}");
         assert!(text.contains("X-User-Sub: alice\r\n"), "{text}");
-        assert!(text.ends_with("\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"), "{text}");
+        assert!(
+            text.ends_with("\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"),
+            "{text}"
+        );
         let answer = b"HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: y\r\nConnection: upgrade\r\n\r\nrest";
         let (head, length) = parse(answer).unwrap().unwrap();
         assert_eq!(&answer[length..], b"rest");

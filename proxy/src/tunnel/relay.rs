@@ -38,8 +38,8 @@ where
 {
     let (mut from_client, mut to_client) = tokio::io::split(client);
     let (mut from_pod, mut to_pod) = tokio::io::split(pod);
-    let mut down = Direction::new(session);
-    let mut up = Direction::new(session);
+    let mut down = Direction::new(session, false);
+    let mut up = Direction::new(session, true);
     let outcome = {
         let downward = down.until_ended(&mut from_pod, &mut to_client, early);
         let upward = up.copy(&mut from_client, &mut to_pod);
@@ -99,12 +99,20 @@ struct Direction<'a> {
     buffer: Vec<u8>,
     /// The part of `buffer` that is still to be written.
     pending: Range<usize>,
+    /// Whether the source's end is handed on at once; towards the client a Close may still follow.
+    ends_sink: bool,
     session: &'a Entered,
 }
 
 impl<'a> Direction<'a> {
-    fn new(session: &'a Entered) -> Self {
-        Self { frames: Frames::new(), buffer: Vec::new(), pending: 0..0, session }
+    fn new(session: &'a Entered, ends_sink: bool) -> Self {
+        Self {
+            frames: Frames::new(),
+            buffer: Vec::new(),
+            pending: 0..0,
+            ends_sink,
+            session,
+        }
     }
 
     /// Copies until the pod, the client or we end it; when it is us, up to the end of a frame.
@@ -133,8 +141,12 @@ impl<'a> Direction<'a> {
         }
     }
 
-    /// Copies until either end stops; hands the source's end on.
-    async fn copy(&mut self, from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + Unpin)) -> Stopped {
+    /// Copies until either end stops.
+    async fn copy(
+        &mut self,
+        from: &mut (impl AsyncRead + Unpin),
+        to: &mut (impl AsyncWrite + Unpin),
+    ) -> Stopped {
         loop {
             while !self.pending.is_empty() {
                 if self.write(to, usize::MAX).await.is_err() {
@@ -145,7 +157,9 @@ impl<'a> Direction<'a> {
                 return Stopped::Sink;
             }
             if self.read(from).await.is_err() {
-                let _ = to.shutdown().await;
+                if self.ends_sink {
+                    let _ = to.shutdown().await;
+                }
                 return Stopped::Source;
             }
         }
@@ -163,7 +177,9 @@ impl<'a> Direction<'a> {
             }
             let rest = self.buffer.get(self.pending.clone()).unwrap_or_default();
             let to_boundary = self.frames.clone().advance(rest);
-            self.write(to, to_boundary).await.map_err(|_| Stopped::Sink)?;
+            self.write(to, to_boundary)
+                .await
+                .map_err(|_| Stopped::Sink)?;
         }
         Ok(())
     }

@@ -18,7 +18,12 @@ fn start(early: &'static [u8], pipe: usize) -> Pair {
     let relaying = tokio::spawn(async move {
         relay(our_client, our_pod, Bytes::from_static(early), &entered).await
     });
-    Pair { client, pod, sessions, relaying }
+    Pair {
+        client,
+        pod,
+        sessions,
+        relaying,
+    }
 }
 
 async fn rest(stream: &mut DuplexStream) -> Vec<u8> {
@@ -37,7 +42,12 @@ fn frame(payload: &[u8]) -> Vec<u8> {
 
 #[tokio::test]
 async fn both_ways_byte_for_byte() {
-    let Pair { mut client, mut pod, relaying, .. } = start(b"\x81\x02hi", 16);
+    let Pair {
+        mut client,
+        mut pod,
+        relaying,
+        ..
+    } = start(b"\x81\x02hi", 16);
     let down = frame(&vec![7; 50_000]);
     let up: Vec<u8> = (0..100_000u32).map(|n| n as u8).collect();
     let (down_copy, up_copy) = (down.clone(), up.clone());
@@ -68,7 +78,12 @@ async fn both_ways_byte_for_byte() {
 
 #[tokio::test]
 async fn a_pod_that_vanishes_is_a_1012() {
-    let Pair { mut client, mut pod, relaying, .. } = start(b"", 1024);
+    let Pair {
+        mut client,
+        mut pod,
+        relaying,
+        ..
+    } = start(b"", 1024);
     pod.write_all(&frame(b"half")).await.unwrap();
     drop(pod);
     let mut expected = frame(b"half");
@@ -80,7 +95,11 @@ async fn a_pod_that_vanishes_is_a_1012() {
 
 #[tokio::test]
 async fn nothing_is_put_into_a_broken_frame() {
-    let Pair { mut client, mut pod, .. } = start(b"", 1024);
+    let Pair {
+        mut client,
+        mut pod,
+        ..
+    } = start(b"", 1024);
     let whole = frame(b"never finished");
     pod.write_all(&whole[..8]).await.unwrap();
     drop(pod);
@@ -89,7 +108,12 @@ async fn nothing_is_put_into_a_broken_frame() {
 
 #[tokio::test]
 async fn ending_waits_for_the_frame_and_drops_the_next() {
-    let Pair { mut client, mut pod, sessions, relaying } = start(b"", 1024);
+    let Pair {
+        mut client,
+        mut pod,
+        sessions,
+        relaying,
+    } = start(b"", 1024);
     let first = frame(b"a frame in two parts");
     pod.write_all(&first[..10]).await.unwrap();
     let mut got = vec![0; 10];
@@ -108,7 +132,9 @@ async fn ending_waits_for_the_frame_and_drops_the_next() {
 
 #[tokio::test]
 async fn a_client_that_stops_reading_stops_the_pod() {
-    let Pair { client, mut pod, .. } = start(b"", 64);
+    let Pair {
+        client, mut pod, ..
+    } = start(b"", 64);
     let flood = async {
         let mut sent = 0;
         while pod.write_all(&[0; 64]).await.is_ok() {
@@ -117,6 +143,10 @@ async fn a_client_that_stops_reading_stops_the_pod() {
         sent
     };
     // With nobody reading, the pod can send only what the buffers between hold.
-    assert!(tokio::time::timeout(std::time::Duration::from_millis(300), flood).await.is_err());
+    assert!(
+        tokio::time::timeout(std::time::Duration::from_millis(300), flood)
+            .await
+            .is_err()
+    );
     drop(client);
 }

@@ -1,0 +1,35 @@
+//! Black-box tests: the real proxy binary, an embedded API server, an identity provider, and small
+//! real servers on loopback in the place of pods and control.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests and their helpers"
+)]
+
+mod access;
+mod client;
+mod cluster;
+mod configuration;
+mod hygiene;
+mod proxy;
+mod resilience;
+mod routing;
+mod sockets;
+mod upstream;
+
+/// Longest wait for anything in these tests.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
+
+/// Waits for a condition, looking every few milliseconds.
+async fn eventually<F: Future<Output = bool>>(what: &str, mut condition: impl FnMut() -> F) {
+    let wait = async {
+        while !condition().await {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, wait)
+        .await
+        .unwrap_or_else(|_| panic!("never came: {what}"));
+}

@@ -1,0 +1,260 @@
+//! The whole stage: cluster, provider, control, and the proxy binary.
+
+use crate::client::{Answer, Connection, request};
+use crate::cluster::Cluster;
+use crate::eventually;
+use crate::upstream::Upstream;
+use nogoo9_identity::keys::{SigningKey, public_jwks};
+use nogoo9_identity::session::{Session, SessionSigner};
+use nogoo9_local::idp;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::process::{Child, Command};
+use tokio_util::sync::CancellationToken;
+
+/// Public URL of the stage. Nothing listens there: requests name it in `Host`.
+pub(crate) const CONSOLE: &str = "localhost:9009";
+const TOKEN: &str = "shared-token-0123456789abcdef";
+
+pub(crate) struct Stage {
+    pub(crate) cluster: Cluster,
+    pub(crate) control: Upstream,
+    pub(crate) address: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    pub(crate) child: Child,
+    dir: tempfile::TempDir,
+    signer: SessionSigner,
+    issuer: String,
+    idp: CancellationToken,
+}
+
+/// A port that was free a moment ago.
+fn free() -> SocketAddr {
+    std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+}
+
+fn now() -> i64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap()
+        .as_secs() as i64
+}
+
+impl Stage {
+    pub(crate) async fn start() -> Self {
+        Self::with(&[]).await
+    }
+
+    /// With more flags for the proxy.
+    pub(crate) async fn with(flags: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let cluster = Cluster::start(dir.path()).await;
+        let control = Upstream::start("control").await;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let issuer = format!("http://{}", listener.local_addr().unwrap());
+        let provider = idp::Idp::open(idp::IdpConfig {
+            data_dir: dir.path().to_owned(),
+            issuer: issuer.clone(),
+            audience: format!("http://{CONSOLE}/mcp"),
+            clients: Vec::new(),
+        })
+        .unwrap();
+        let idp_stop = CancellationToken::new();
+        tokio::spawn(provider.serve(listener, idp_stop.clone()));
+        let key = SigningKey::generate().unwrap();
+        let keys = dir.path().join("session-keys.json");
+        std::fs::write(&keys, public_jwks([&key])).unwrap();
+        let signer = SessionSigner::new(key, format!("http://{CONSOLE}/"));
+        let token_file = dir.path().join("token");
+        std::fs::write(&token_file, TOKEN).unwrap();
+        let (address, admin) = (free(), free());
+        let mut command = command();
+        command
+            .args([
+                "--listen",
+                &address.to_string(),
+                "--admin-listen",
+                &admin.to_string(),
+            ])
+            .args([
+                "--public-url",
+                &format!("http://{CONSOLE}"),
+                "--workspace-domain",
+                CONSOLE,
+                "--path-mode",
+            ])
+            .args([
+                "--issuer",
+                &issuer,
+                "--control-url",
+                &format!("http://{}", control.address),
+            ])
+            .arg("--kubeconfig")
+            .arg(&cluster.kubeconfig)
+            .arg("--session-keys")
+            .arg(&keys)
+            .arg("--admin-token-file")
+            .arg(&token_file)
+            .args(flags);
+        let child = command.spawn().unwrap();
+        let stage = Self {
+            cluster,
+            control,
+            address,
+            admin,
+            child,
+            dir,
+            signer,
+            issuer,
+            idp: idp_stop,
+        };
+        eventually("readiness", || async { stage.is_ready().await }).await;
+        stage
+    }
+
+    pub(crate) async fn is_ready(&self) -> bool {
+        let Ok(stream) = tokio::net::TcpStream::connect(self.admin).await else {
+            return false;
+        };
+        let mut connection = Connection {
+            stream,
+            buffer: Vec::new(),
+        };
+        connection
+            .send(request(
+                "GET",
+                "admin",
+                "/readyz",
+                &[("connection", "close")],
+            ))
+            .await;
+        connection.answer().await.status == 200
+    }
+
+    /// The cookie of a session of `user` on `host`.
+    pub(crate) fn cookie_on(&self, user: &str, host: &str) -> String {
+        let session = Session {
+            sub: user.to_owned(),
+            roles: vec!["user".to_owned()],
+            sid: "s1".to_owned(),
+            expires: now() + 3600,
+        };
+        format!(
+            "nogoo9={}",
+            self.signer.sign_session(&session, host, now()).unwrap()
+        )
+    }
+
+    /// A session token that ends in some seconds.
+    pub(crate) fn short_cookie(&self, user: &str, host: &str, seconds: i64) -> String {
+        let session = Session {
+            sub: user.to_owned(),
+            roles: Vec::new(),
+            sid: "s2".to_owned(),
+            expires: now() + seconds,
+        };
+        format!(
+            "nogoo9={}",
+            self.signer.sign_session(&session, host, now()).unwrap()
+        )
+    }
+
+    /// A bearer token of the identity provider.
+    pub(crate) fn bearer(&self, user: &str) -> String {
+        let audience = format!("http://{CONSOLE}/mcp");
+        idp::mint(
+            self.dir.path(),
+            &self.issuer,
+            user,
+            &audience,
+            Duration::from_secs(600),
+        )
+        .unwrap()
+    }
+
+    /// `GET` as alice's browser does inside her workspace.
+    pub(crate) async fn get(&self, workspace: &str, path: &str) -> Answer {
+        let host = format!("{workspace}.{CONSOLE}");
+        let cookie = self.cookie_on("alice", &host);
+        self.ask(
+            "GET",
+            &host,
+            path,
+            &[("Cookie", &cookie), ("Sec-Fetch-Site", "same-origin")],
+        )
+        .await
+    }
+
+    pub(crate) async fn ask(
+        &self,
+        method: &str,
+        host: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Answer {
+        let mut connection = Connection::open(self.address).await;
+        let mut all = headers.to_vec();
+        all.push(("Connection", "close"));
+        connection.send(request(method, host, path, &all)).await;
+        connection.answer().await
+    }
+
+    /// JSON of the admin listener.
+    pub(crate) async fn admin(&self, path: &str) -> serde_json::Value {
+        let mut connection = Connection::open(self.admin).await;
+        let token = format!("Bearer {TOKEN}");
+        connection
+            .send(request(
+                "GET",
+                "admin",
+                path,
+                &[("Authorization", &token), ("Connection", "close")],
+            ))
+            .await;
+        let answer = connection.answer().await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        serde_json::from_slice(&answer.body).unwrap()
+    }
+
+    /// Waits until the proxy routes a workspace to the pod of that uid; `None`: to no pod.
+    pub(crate) async fn routed(&self, workspace: &str, uid: Option<&str>) {
+        eventually("the route", || async {
+            let routes = self.admin("/routes").await;
+            let entry = &routes["routes"][workspace];
+            match uid {
+                Some(uid) => entry["active"] == uid,
+                None => entry.is_object() && entry.get("active").is_none(),
+            }
+        })
+        .await;
+    }
+
+    /// Sends a signal to the proxy.
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.child.id().unwrap().to_string();
+        let status = std::process::Command::new("kill")
+            .args([&format!("-{name}"), &pid])
+            .status()
+            .unwrap();
+        assert!(status.success());
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.idp.cancel();
+    }
+}
+
+/// The proxy binary, killed with its handle.
+pub(crate) fn command() -> Command {
+    let program: PathBuf = env!("CARGO_BIN_EXE_nogoo9-proxy").into();
+    let mut command = Command::new(program);
+    command.kill_on_drop(true).stdin(Stdio::null()).env_clear();
+    command
+}

@@ -1,0 +1,166 @@
+//! Pods, control and the API server going away.
+
+use crate::client::{Connection, request};
+use crate::cluster::Spec;
+use crate::proxy::{CONSOLE, Stage};
+use crate::upstream::Upstream;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_cannot_be_reached_gives_way_to_the_next() {
+    let stage = Stage::start().await;
+    let (old, new) = (Upstream::start("old").await, Upstream::start("new").await);
+    stage
+        .cluster
+        .run(&Spec::new("old", "dev", 1, old.address))
+        .await;
+    let new_uid = stage
+        .cluster
+        .run(&Spec::new("new", "dev", 2, new.address))
+        .await;
+    stage.routed("dev", Some(&new_uid)).await;
+    new.kill();
+    // Kubernetes still says that it is ready; nothing fails, also what may not be repeated.
+    let host = format!("dev.{CONSOLE}");
+    let cookie = stage.cookie_on("alice", &host);
+    for _ in 0..5 {
+        assert!(stage.get("dev", "/").await.text().starts_with("old\n"));
+        let mut connection = Connection::open(stage.address).await;
+        let headers = [
+            ("Cookie", cookie.as_str()),
+            ("Sec-Fetch-Site", "same-origin"),
+            ("Content-Length", "4"),
+        ];
+        connection
+            .send(format!("{}body", request("POST", &host, "/", &headers)))
+            .await;
+        let answer = connection.answer().await;
+        assert!(
+            answer.text().starts_with("old\nPOST") && answer.text().ends_with("\nbody"),
+            "{answer:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_comes_back_is_found_without_an_event() {
+    let stage = Stage::start().await;
+    let app = Upstream::start("app").await;
+    let uid = stage
+        .cluster
+        .run(&Spec::new("app", "dev", 1, app.address))
+        .await;
+    stage.routed("dev", Some(&uid)).await;
+    app.kill();
+    let host = format!("dev.{CONSOLE}");
+    let cookie = stage.cookie_on("alice", &host);
+    let mut connection = Connection::open(stage.address).await;
+    connection
+        .send(request(
+            "GET",
+            &host,
+            "/",
+            &[("Cookie", &cookie), ("Sec-Fetch-Site", "same-origin")],
+        ))
+        .await;
+    let metrics = async || {
+        let mut connection = Connection::open(stage.admin).await;
+        connection.send(request("GET", "x", "/metrics", &[])).await;
+        connection.answer().await.text()
+    };
+    crate::eventually("a retry", || async {
+        !metrics().await.contains("nogoo9_proxy_retries_total 0")
+    })
+    .await;
+    let again = Upstream::start_at("again", app.address).await;
+    assert!(connection.answer().await.text().starts_with("again\n"));
+    assert!(again.requests() >= 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_cut_off_by_its_pods_death_is_asked_of_the_successor() {
+    let stage = Stage::start().await;
+    let (old, new) = (Upstream::start("old").await, Upstream::start("new").await);
+    let uid = stage
+        .cluster
+        .run(&Spec::new("old", "dev", 1, old.address))
+        .await;
+    stage.routed("dev", Some(&uid)).await;
+    let host = format!("dev.{CONSOLE}");
+    let cookie = stage.cookie_on("alice", &host);
+    let mut connection = Connection::open(stage.address).await;
+    connection
+        .send(request(
+            "GET",
+            &host,
+            "/slow",
+            &[("Cookie", &cookie), ("Sec-Fetch-Site", "same-origin")],
+        ))
+        .await;
+    crate::eventually("the request", || async { old.requests() == 1 }).await;
+    let new_uid = stage
+        .cluster
+        .run(&Spec::new("new", "dev", 2, new.address))
+        .await;
+    stage.routed("dev", Some(&new_uid)).await;
+    new.release();
+    old.kill();
+    let answer = connection.answer().await;
+    assert_eq!((answer.status, answer.text().as_str()), (200, "new\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reused_address_never_inherits_a_connection() {
+    let stage = Stage::start().await;
+    let first = Upstream::start("first").await;
+    let uid = stage
+        .cluster
+        .run(&Spec::new("first", "dev", 1, first.address))
+        .await;
+    stage.routed("dev", Some(&uid)).await;
+    assert_eq!(stage.get("dev", "/").await.status, 200);
+    // Another workspace's pod gets the same address; the pooled connection to the first is alive.
+    let other = stage
+        .cluster
+        .run(&Spec::new("second", "two", 1, first.address))
+        .await;
+    stage.routed("two", Some(&other)).await;
+    assert_eq!(stage.get("two", "/").await.status, 200);
+    assert_eq!(first.connections(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_serves_on_without_the_api_server() {
+    let mut stage = Stage::start().await;
+    let (old, new) = (Upstream::start("old").await, Upstream::start("new").await);
+    let uid = stage
+        .cluster
+        .run(&Spec::new("old", "dev", 1, old.address))
+        .await;
+    stage.routed("dev", Some(&uid)).await;
+    stage.cluster.stop().await;
+    for _ in 0..10 {
+        assert!(stage.get("dev", "/").await.text().starts_with("old\n"));
+    }
+    assert!(stage.is_ready().await);
+    stage.cluster.resume().await;
+    let new_uid = stage
+        .cluster
+        .run(&Spec::new("new", "dev", 2, new.address))
+        .await;
+    stage.routed("dev", Some(&new_uid)).await;
+    assert!(stage.get("dev", "/").await.text().starts_with("new\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_serves_on_without_control() {
+    let stage = Stage::start().await;
+    let app = Upstream::start("app").await;
+    let uid = stage
+        .cluster
+        .run(&Spec::new("app", "dev", 1, app.address))
+        .await;
+    stage.routed("dev", Some(&uid)).await;
+    stage.control.kill();
+    assert_eq!(stage.get("dev", "/").await.status, 200);
+    assert!(stage.is_ready().await);
+}

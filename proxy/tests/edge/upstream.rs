@@ -1,0 +1,179 @@
+//! Small real servers that stand for the application in a pod, and for control.
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ws::{CloseFrame, Message, WebSocketUpgrade};
+use axum::extract::{Request, State};
+use axum::http::header::{HeaderName, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, get};
+use axum::serve::ListenerExt as _;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+
+/// A server that names itself and shows what it got. It runs on a runtime of its own, so that it can
+/// be killed as a process is: the port closes and every connection breaks.
+pub(crate) struct Upstream {
+    pub(crate) address: SocketAddr,
+    requests: Arc<AtomicUsize>,
+    connections: Arc<AtomicUsize>,
+    slow: watch::Sender<bool>,
+    runtime: Mutex<Option<Runtime>>,
+}
+
+#[derive(Clone)]
+struct Shared {
+    name: Arc<str>,
+    requests: Arc<AtomicUsize>,
+    slow: watch::Sender<bool>,
+}
+
+impl Upstream {
+    pub(crate) async fn start(name: &str) -> Self {
+        Self::start_at(name, "127.0.0.1:0".parse().unwrap()).await
+    }
+
+    pub(crate) async fn start_at(name: &str, address: SocketAddr) -> Self {
+        let shared = Shared {
+            name: Arc::from(name),
+            requests: Arc::default(),
+            slow: watch::Sender::new(false),
+        };
+        let (requests, slow) = (shared.requests.clone(), shared.slow.clone());
+        let router = Router::new()
+            .route("/socket", get(socket))
+            .route("/slow", get(wait))
+            .route("/answer", any(answer))
+            .fallback(any(echo))
+            .with_state(shared);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let bound = runtime
+            .spawn(TcpListener::bind(address))
+            .await
+            .unwrap()
+            .unwrap();
+        let address = bound.local_addr().unwrap();
+        let connections = Arc::<AtomicUsize>::default();
+        let counted = bound.tap_io({
+            let connections = connections.clone();
+            move |_| drop(connections.fetch_add(1, Ordering::SeqCst))
+        });
+        runtime.spawn(async move { axum::serve(counted, router).await.unwrap() });
+        Self {
+            address,
+            requests,
+            connections,
+            slow,
+            runtime: Mutex::new(Some(runtime)),
+        }
+    }
+
+    /// Requests that arrived.
+    pub(crate) fn requests(&self) -> usize {
+        self.requests.load(Ordering::SeqCst)
+    }
+
+    /// Connections that were made.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    /// Lets `/slow` answer.
+    pub(crate) fn release(&self) {
+        self.slow.send_replace(true);
+    }
+
+    pub(crate) fn kill(&self) {
+        if let Some(runtime) = self.runtime.lock().unwrap().take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Name, request line and headers as they came, and the body.
+async fn echo(State(shared): State<Shared>, request: Request) -> String {
+    shared.requests.fetch_add(1, Ordering::SeqCst);
+    let (parts, body) = request.into_parts();
+    let mut text = format!("{}\n{} {}\n", shared.name, parts.method, parts.uri);
+    for (name, value) in &parts.headers {
+        text.push_str(&format!(
+            "{name}: {}\n",
+            String::from_utf8_lossy(value.as_bytes())
+        ));
+    }
+    let body = axum::body::to_bytes(body, 1 << 24).await.unwrap();
+    text.push_str(&format!("\n{}", String::from_utf8_lossy(&body)));
+    text
+}
+
+/// Answers once it is released.
+async fn wait(State(shared): State<Shared>) -> String {
+    shared.requests.fetch_add(1, Ordering::SeqCst);
+    let mut slow = shared.slow.subscribe();
+    slow.wait_for(|released| *released).await.unwrap();
+    format!("{}\n", shared.name)
+}
+
+/// Answers with the headers that the query asks for: `?name=value&name=value`.
+async fn answer(request: Request) -> Response {
+    let mut response = Body::from("answer").into_response();
+    for pair in request.uri().query().unwrap_or_default().split('&') {
+        let (name, value) = pair.split_once('=').unwrap();
+        let value = percent_encoding::percent_decode_str(value).collect::<Vec<u8>>();
+        let name: HeaderName = name.parse().unwrap();
+        if name.as_str() == "status" {
+            *response.status_mut() = String::from_utf8(value)
+                .unwrap()
+                .parse::<u16>()
+                .unwrap()
+                .try_into()
+                .unwrap();
+        } else {
+            response
+                .headers_mut()
+                .append(name, HeaderValue::from_bytes(&value).unwrap());
+        }
+    }
+    response
+}
+
+/// Echoes messages; says its name first; `close` closes, `drop` breaks off.
+async fn socket(State(shared): State<Shared>, upgrade: WebSocketUpgrade) -> Response {
+    upgrade
+        .protocols(["chat"])
+        .on_upgrade(move |mut socket| async move {
+            if socket.send(Message::text(&*shared.name)).await.is_err() {
+                return;
+            }
+            while let Some(Ok(message)) = socket.recv().await {
+                let reply = match &message {
+                    Message::Text(text) if text.as_str() == "close" => {
+                        Message::Close(Some(CloseFrame {
+                            code: 4001,
+                            reason: "asked".into(),
+                        }))
+                    }
+                    Message::Text(text) if text.as_str() == "drop" => return,
+                    Message::Text(_) | Message::Binary(_) => message,
+                    _ => continue,
+                };
+                if socket.send(reply).await.is_err() {
+                    return;
+                }
+            }
+        })
+}
