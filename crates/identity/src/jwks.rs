@@ -171,6 +171,7 @@ impl Refresher {
     pub async fn run(self) {
         let mut failures: u32 = 0;
         loop {
+            self.forget_requests().await;
             let outcome = self.source.load().await;
             let pause = match self.take(outcome) {
                 Ok(()) => {
@@ -199,6 +200,15 @@ impl Refresher {
             tracing::info!(source = %self.source, %kids, "signing keys read");
         }
         Ok(())
+    }
+
+    /// What was asked for until now, the read that follows answers.
+    async fn forget_requests(&self) {
+        tokio::select! {
+            biased;
+            () = self.shared.wanted.notified() => {}
+            () = std::future::ready(()) => {}
+        }
     }
 
     async fn asked_for(&self, not_before: Instant) {
