@@ -117,7 +117,7 @@ async fn index(State(app): State<App>, method: Method, headers: HeaderMap) -> Re
                 &caller,
                 "Workspaces",
                 &html! {
-                    div #list data-refresh="/ui/list" aria-live="polite" { (list::list(&caller, &workspaces)) }
+                    div #list data-refresh="/ui/list" { (list::list(&caller, &workspaces)) }
                     @if can_spawn { (new::choose(&templates)) }
                 },
             ),

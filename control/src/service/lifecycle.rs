@@ -119,6 +119,10 @@ fn inputs(args: &SpawnWorkspace) -> Map<String, Value> {
 /// Asks the cluster whether it would take the pod, so that a refusal leaves nothing behind.
 pub(super) async fn try_pod(parts: &Parts, object: &Value, template: &str) -> Answer<()> {
     match parts.cluster.try_pod(object).await {
+        // An admission webhook with side effects refuses every trial; that says nothing of the pod.
+        Err(ClusterError::Rejected { trouble, .. }) if trouble.message.contains("dry run") => {
+            Ok(())
+        }
         Err(ClusterError::Rejected { trouble, .. }) => {
             Err(ServiceError::Refused(trouble, template.to_owned()))
         }

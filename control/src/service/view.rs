@@ -244,3 +244,6 @@ pub(super) fn template(name: &str, template: Lookup<'_>, whole: bool) -> types::
             .map(|template| Value::clone(template.spec())),
     }
 }
+
+#[cfg(test)]
+mod tests;

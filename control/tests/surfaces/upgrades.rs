@@ -140,6 +140,39 @@ async fn at_once_and_together_there_is_one_operation() {
     assert!(names(&world, "dev").await.contains(&pod));
 }
 
+/// Whoever sees an operation end may ask for the next upgrade in the same breath.
+#[tokio::test]
+async fn the_next_one_begins_as_soon_as_the_last_is_done() {
+    let world = World::start().await;
+    world.sample("sample:0").await;
+    world.running("alice", "dev").await;
+    world.sample("sample:1").await;
+    let mut begun = world.post("alice", "/workspaces/dev/upgrade").await.json();
+    for round in 2..7 {
+        // Before the end, so that nothing delays the next call.
+        world.sample(&format!("sample:{round}")).await;
+        let pod = begun["podName"].as_str().unwrap();
+        world
+            .until("the successor", || async {
+                names(&world, "dev").await.contains(&pod.to_owned())
+            })
+            .await;
+        world.ready(pod).await;
+        let path = format!("/operations/{}", begun["operationId"].as_str().unwrap());
+        let mut operation = world.get("alice", &path).await;
+        while operation["done"] != true {
+            let revision = operation["revision"].as_str().unwrap();
+            let wait = format!("{path}/wait?seconds=25&sinceRevision={revision}");
+            operation = world.get("alice", &wait).await;
+        }
+        let next = world.post("alice", "/workspaces/dev/upgrade").await.json();
+        assert_eq!(next["status"], "upgrading", "round {round}: {next}");
+        assert_ne!(next["operationId"], begun["operationId"], "round {round}");
+        assert_eq!(next["previousPodName"], begun["podName"], "round {round}");
+        begun = next;
+    }
+}
+
 #[tokio::test]
 async fn what_cannot_be_upgraded_is_not_touched() {
     let world = World::start().await;
@@ -209,7 +242,7 @@ async fn a_failed_upgrade_is_told_and_the_original_stays() {
     let world = World::start().await;
     world.sample("sample:1").await;
     let before = world.running("alice", "dev").await;
-    let annotations = json!({"nogoo9/settle": "0", "nogoo9/upgrade-deadline": "1"});
+    let annotations = json!({"nogoo9/settle": "0", "nogoo9/upgrade-deadline": "3"});
     world
         .template(
             "sample",

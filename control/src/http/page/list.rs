@@ -70,7 +70,7 @@ fn buttons(workspace: &Workspace) -> Markup {
     let button = |action: &str, label: &str, primary: bool| {
         html! {
             form method="post" action=(format!("/ui/workspaces/{id}/{action}")) {
-                button.primary[primary] type="submit" data-key=(format!("{action}-{id}"))
+                button class=[primary.then_some("primary")] type="submit" data-key=(format!("{action}-{id}"))
                     aria-label=(format!("{label} {}", workspace.name)) { (label) }
             }
         }

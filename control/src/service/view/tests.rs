@@ -1,0 +1,234 @@
+use super::*;
+use nogoo9_model::container::Trouble;
+use nogoo9_model::mode::Mode;
+use nogoo9_model::pod::TemplateRef;
+use nogoo9_model::record::{Intent, Spawn};
+use nogoo9_model::template::Timing;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+const NOW: i64 = 1_700_000_100;
+
+fn template_ref(version: &str) -> TemplateRef {
+    TemplateRef {
+        name: "sample".into(),
+        version: version.into(),
+    }
+}
+
+/// A workspace whose pod was seen.
+fn record() -> Record {
+    let spawn = Spawn {
+        id: "dev".into(),
+        namespace: "ws".into(),
+        owner: "alice".into(),
+        name: "Desk".into(),
+        template: template_ref("v1"),
+        inputs: serde_json::Map::new(),
+        manifest: json!({"metadata": {"annotations": {}}}),
+    };
+    let mut record = Record::spawn(spawn, NOW - 100);
+    record.pod.uid = Some("u1".into());
+    record
+}
+
+fn upgrading() -> Record {
+    let intent = Intent {
+        operation: "op-1".into(),
+        actor: "alice".into(),
+        template: template_ref("v2"),
+        manifest: json!({}),
+        mode: Mode::SideBySide,
+        timing: Timing::default(),
+    };
+    record().begin_upgrade(intent, NOW - 30).unwrap()
+}
+
+fn pod(name: &str, uid: &str, generation: u32, status: &serde_json::Value) -> PodView {
+    let pod = json!({
+        "metadata": {
+            "name": name, "uid": uid, "namespace": "ws", "resourceVersion": "1",
+            "creationTimestamp": "2023-11-14T22:14:10Z",
+            "labels": {
+                keys::TYPE: "workspace", keys::MANAGED_BY: "nogoo9-spawner", keys::WORKSPACE_ID: "dev",
+                keys::USER_SUB: "alice", keys::GENERATION: generation.to_string(),
+            },
+            "annotations": {keys::UPGRADE_OF: r#"{"operation": "op-1", "sourceUid": "u1"}"#},
+        },
+        "status": status,
+    });
+    PodView::from_pod(&serde_json::from_value(pod).unwrap()).unwrap()
+}
+
+fn ready() -> serde_json::Value {
+    json!({"phase": "Running", "podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]})
+}
+
+fn image_missing() -> serde_json::Value {
+    let waiting = json!({"reason": "ErrImagePull", "message": "not found"});
+    json!({"phase": "Pending", "containerStatuses": [{"name": "m", "image": "i", "imageID": "", "ready": false,
+        "restartCount": 0, "state": {"waiting": waiting}}]})
+}
+
+fn wanted(desired: Desired) -> Record {
+    Record {
+        desired,
+        ..record()
+    }
+}
+
+#[test]
+fn statuses_and_their_sentences() {
+    let own = record().pod.name;
+    let own = |status: &serde_json::Value| pod(&own, "u1", 1, status);
+    let mut half = upgrading();
+    let successor = half.upgrade.as_ref().unwrap().successor.name.clone();
+    if let Some(upgrade) = &mut half.upgrade {
+        upgrade.successor.uid = Some("u2".into());
+    }
+    let next = pod(&successor, "u2", 2, &image_missing());
+    for (record, pods, status, message) in [
+        (record(), vec![own(&ready())], Status::Running, "Running"),
+        (
+            record(),
+            vec![own(&json!({"phase": "Pending"}))],
+            Status::Starting,
+            "Starting: waiting for the pod to become ready, 50 s",
+        ),
+        (
+            record(),
+            vec![own(&image_missing())],
+            Status::Failing,
+            "Not running: waiting for the image: ErrImagePull: not found, 50 s",
+        ),
+        (
+            record(),
+            vec![],
+            Status::Starting,
+            "Starting: creating the pod",
+        ),
+        (
+            upgrading(),
+            vec![own(&ready())],
+            Status::Upgrading,
+            "Upgrading: creating the new pod",
+        ),
+        (
+            half.clone(),
+            vec![own(&ready()), next.clone()],
+            Status::Upgrading,
+            "Upgrading: waiting for the image: ErrImagePull: not found, 30 s of 10 m",
+        ),
+        (
+            half,
+            vec![next],
+            Status::Starting,
+            "Upgrading: waiting for the image: ErrImagePull: not found, 30 s of 10 m",
+        ),
+        (
+            wanted(Desired::Stopped),
+            vec![own(&ready())],
+            Status::Stopping,
+            "Stopping: waiting for the pod to end",
+        ),
+        (wanted(Desired::Stopped), vec![], Status::Stopped, "Stopped"),
+        (
+            wanted(Desired::Deleted),
+            vec![own(&ready())],
+            Status::Deleting,
+            "Being deleted",
+        ),
+    ] {
+        let seen = super::status(&record, &pods, &[], NOW);
+        assert_eq!(seen, (status, message.to_owned()));
+    }
+}
+
+#[test]
+fn outdated_only_if_the_template_is_there_and_differs() {
+    let links = Links::new(&nogoo9_runtime::args::Public {
+        listen: ([127, 0, 0, 1], 0).into(),
+        url: "https://console.example".parse().unwrap(),
+        workspace_domain: nogoo9_runtime::args::WorkspaceDomain {
+            host: "ws.example".into(),
+            port: None,
+        },
+        path_mode: false,
+    });
+    let document = crate::template::Document {
+        name: "sample".into(),
+        annotations: BTreeMap::new(),
+        data: BTreeMap::from([("spec".into(), "containers: [{name: m, image: i}]".into())]),
+    };
+    let template = crate::template::parse(&document).unwrap();
+    let gone = TemplateError::NotFound {
+        name: "sample".into(),
+    };
+    let mut same = record();
+    same.template.version.clone_from(&template.version);
+    for (record, template, outdated) in [
+        (&same, Ok(&template), Outdated::No),
+        (&record(), Ok(&template), Outdated::Yes),
+        (&record(), Err(&gone), Outdated::Unknown),
+    ] {
+        let seen = workspace(record, &[], &[], template, &links, NOW);
+        assert_eq!(seen.outdated, outdated);
+        assert_eq!(
+            seen.latest_version,
+            template.ok().map(|t| t.version.clone())
+        );
+        assert_eq!(seen.url.as_deref(), Some("https://dev.ws.example/"));
+        assert_eq!((seen.path_url, seen.last_upgrade_error), (None, None));
+        assert_eq!(seen.created_at, "2023-11-14T22:13:20Z");
+    }
+}
+
+#[test]
+fn operations_tell_how_they_ended() {
+    let record = upgrading();
+    let begun = record.upgrade.as_ref().unwrap();
+    let running = nogoo9_model::upgrade::running_operation(&record, begun);
+    let ended = |state, error| {
+        let mut ended = running.clone();
+        ended.state = state;
+        ended.finished_at = Some(NOW);
+        for target in &mut ended.targets {
+            target.state = state;
+            target.phase = Phase::Done;
+            target.error.clone_from(&error);
+        }
+        ended
+    };
+    let pull = Some(Trouble::new("ErrImagePull", "not found"));
+    let pod = &begun.successor.name;
+    for (stored, reason, done, message) in [
+        (running.clone(), None, false, "Upgrading".to_owned()),
+        (
+            running.clone(),
+            Some("waiting"),
+            false,
+            "Upgrading: waiting".to_owned(),
+        ),
+        (
+            ended(State::Succeeded, None),
+            None,
+            true,
+            format!("Upgraded from v1 to v2; pod {pod} serves"),
+        ),
+        (
+            ended(State::Failed, pull),
+            None,
+            true,
+            "Failed: ErrImagePull: not found. The workspace stays on version v1".to_owned(),
+        ),
+    ] {
+        let seen = operation(&stored, "7".into(), reason);
+        assert_eq!((seen.done, seen.message), (done, message));
+        assert_eq!(
+            seen.next.is_some(),
+            !done,
+            "what to do next, while there is something"
+        );
+        assert_eq!(seen.revision, "7");
+    }
+}
