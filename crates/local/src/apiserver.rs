@@ -13,6 +13,7 @@
 //! `selectors`, `table`).
 
 mod auth;
+mod binding;
 mod discovery;
 mod disk;
 mod events;
@@ -21,6 +22,7 @@ mod housekeeping;
 mod http;
 mod listing;
 mod logs;
+mod names;
 mod object;
 mod patch;
 mod pki;
@@ -41,6 +43,7 @@ mod tx;
 mod typed;
 mod validate;
 mod watch;
+mod writing;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

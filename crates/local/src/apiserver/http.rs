@@ -6,10 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -21,21 +19,13 @@ use super::failure::Failure;
 use super::listing;
 use super::logs;
 use super::object;
-use super::patch::PatchType;
-use super::protobuf;
-use super::registry::Resource;
-use super::removal;
 use super::request::{self, Form, ObjectPath, Query, Route, Sub};
-use super::service::{self, Target, Written};
-use super::store::{Key, Store};
-use super::strategy::Part;
+use super::service::Target;
+use super::store::Store;
 use super::table::{self, IncludeObject};
 use super::watch::{self, WatchOptions};
+use super::writing;
 
-/// Bodies above this are refused unread.
-const BODY_LIMIT: usize = 3 * 1024 * 1024;
-/// A client that sends its body more slowly than this is let go.
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Watches that ask for no end get this one; clients start the next where it left off.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(1800);
 /// The longest watch that is granted.
@@ -50,7 +40,7 @@ pub(crate) struct Api {
     pub(crate) shutdown: CancellationToken,
 }
 
-type Reply = Result<Response<Body>, Failure>;
+pub(super) type Reply = Result<Response<Body>, Failure>;
 
 /// Answers a request. Every failure becomes a `Status`.
 pub(crate) async fn handle(api: Arc<Api>, request: Request<Incoming>) -> Response<Body> {
@@ -79,7 +69,7 @@ fn refusal(failure: &Failure) -> Response<Body> {
     response
 }
 
-fn json_reply(status: StatusCode, value: &Value) -> Response<Body> {
+pub(super) fn json_reply(status: StatusCode, value: &Value) -> Response<Body> {
     let mut response = Response::new(Body::from(value.to_string()));
     *response.status_mut() = status;
     response
@@ -92,7 +82,7 @@ fn json_reply(status: StatusCode, value: &Value) -> Response<Body> {
     response
 }
 
-fn ok(value: &Value) -> Response<Body> {
+pub(super) fn ok(value: &Value) -> Response<Body> {
     json_reply(StatusCode::OK, value)
 }
 
@@ -191,16 +181,18 @@ async fn objects(api: &Api, user: User, path: ObjectPath, request: Request<Incom
         ("get", Sub::Whole | Sub::Status) => get(api, &path, &query, form),
         ("list", _) => listing::list(&api.store, &path, &query, form).map(|list| ok(&list)),
         ("watch", _) => start_watch(api, path, &query, form),
-        ("create" | "update" | "patch", _) => write(api, verb, &path, &query, form, request).await,
-        ("delete", Sub::Whole) => delete(api, &path, &query, request).await,
+        ("create" | "update" | "patch", _) => {
+            writing::write(api, verb, &path, &query, form, request).await
+        }
+        ("delete", Sub::Whole) => writing::delete(api, &path, &query, request).await,
         ("deletecollection", Sub::Whole) => {
-            delete_collection(api, &path, &query, form, request).await
+            writing::delete_collection(api, &path, &query, form, request).await
         }
         _ => Err(Failure::method_not_allowed()),
     }
 }
 
-fn target(path: &ObjectPath) -> Target {
+pub(super) fn target(path: &ObjectPath) -> Target {
     Target {
         served: path.served,
         namespace: path.namespace.clone().unwrap_or_default(),
@@ -218,7 +210,7 @@ fn get(api: &Api, path: &ObjectPath, query: &Query, form: Form) -> Reply {
 }
 
 /// One object in the form asked for.
-fn show(path: &ObjectPath, query: &Query, form: Form, object: &Value) -> Value {
+pub(super) fn show(path: &ObjectPath, query: &Query, form: Form, object: &Value) -> Value {
     match form {
         Form::Whole => to_served(path.served, object),
         Form::Metadata => table::partial(object),
@@ -285,196 +277,4 @@ async fn log(api: &Api, path: &ObjectPath, query: &Query) -> Reply {
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     Ok(response)
-}
-
-/// Reads a body within its limits.
-async fn body(request: Request<Incoming>) -> Result<(http::request::Parts, Bytes), Failure> {
-    let (parts, body) = request.into_parts();
-    let read = Limited::new(body, BODY_LIMIT).collect();
-    let collected = tokio::time::timeout(BODY_TIMEOUT, read)
-        .await
-        .map_err(|_| Failure::bad_request("the request body took too long to arrive"))?
-        .map_err(|error| {
-            if error.downcast_ref::<LengthLimitError>().is_some() {
-                Failure::too_large(format!("Request entity too large: limit is {BODY_LIMIT}"))
-            } else {
-                Failure::bad_request("the request body could not be read")
-            }
-        })?;
-    Ok((parts, collected.to_bytes()))
-}
-
-/// Parses a body: JSON, YAML, or the protobuf of a few kinds.
-fn json_body(parts: &http::request::Parts, bytes: &[u8]) -> Result<Value, Failure> {
-    let content_type = parts
-        .headers
-        .get(CONTENT_TYPE)
-        .and_then(|v| v.to_str().ok())
-        .unwrap_or_default();
-    let media = content_type.split(';').next().unwrap_or_default().trim();
-    match media {
-        "" | "application/json" => serde_json::from_slice(bytes)
-            .map_err(|error| Failure::bad_request(format!("couldn't parse the body: {error}"))),
-        "application/yaml" => std::str::from_utf8(bytes)
-            .ok()
-            .and_then(|text| serde_saphyr::from_str(text).ok())
-            .ok_or_else(|| Failure::bad_request("couldn't parse the body: it is not YAML")),
-        protobuf::MEDIA => protobuf::decode(bytes),
-        other => Err(Failure::unsupported_media_type(format!(
-            "the body of the request was in an unknown format ({other}) - accepted media types \
-             include: application/json, application/yaml"
-        ))),
-    }
-}
-
-async fn write(
-    api: &Api,
-    verb: &str,
-    path: &ObjectPath,
-    query: &Query,
-    form: Form,
-    request: Request<Incoming>,
-) -> Reply {
-    let options = query.write_options()?;
-    let (parts, bytes) = body(request).await?;
-    let target = target(path);
-    let part = if path.sub == Sub::Status {
-        Part::Status
-    } else {
-        Part::Main
-    };
-    let store = &api.store;
-    let written = match (verb, path.sub) {
-        ("create", Sub::Binding) => {
-            let binding = json_body(&parts, &bytes)?;
-            return bind(store, target.key(), binding, options.dry_run).await;
-        }
-        ("create", Sub::Whole) => {
-            if path.served.resource.info().namespaced && path.namespace.is_none() {
-                return Err(Failure::method_not_allowed());
-            }
-            service::create(store, target, json_body(&parts, &bytes)?, options).await?
-        }
-        ("update", Sub::Whole | Sub::Status) => {
-            service::update(store, target, part, json_body(&parts, &bytes)?, options).await?
-        }
-        ("patch", Sub::Whole | Sub::Status) => {
-            let content_type = parts
-                .headers
-                .get(CONTENT_TYPE)
-                .and_then(|v| v.to_str().ok())
-                .unwrap_or_default();
-            let kind = PatchType::from_content_type(content_type)?;
-            let patch = serde_json::from_slice(&bytes)
-                .map_err(|error| Failure::bad_request(format!("error decoding patch: {error}")))?;
-            service::patch(store, target, part, kind, patch, options).await?
-        }
-        _ => return Err(Failure::method_not_allowed()),
-    };
-    Ok(written_reply(path, query, form, &written))
-}
-
-fn written_reply(
-    path: &ObjectPath,
-    query: &Query,
-    form: Form,
-    written: &Written,
-) -> Response<Body> {
-    let status = if written.created {
-        StatusCode::CREATED
-    } else {
-        StatusCode::OK
-    };
-    let mut response = json_reply(status, &show(path, query, form, &written.object));
-    for warning in &written.warnings {
-        let escaped = warning.replace('\\', "\\\\").replace('"', "\\\"");
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{escaped}\"")) {
-            response.headers_mut().append(WARNING, value);
-        }
-    }
-    response
-}
-
-async fn bind(store: &Store, key: Key, binding: Value, dry_run: bool) -> Reply {
-    let node = object::text(&binding, "/target/name").to_owned();
-    if node.is_empty() || !matches!(object::text(&binding, "/target/kind"), "" | "Node") {
-        return Err(Failure::bad_request(
-            "a binding needs a target of kind Node with a name",
-        ));
-    }
-    service::transact(store, dry_run, move |tx| {
-        service::bind_in(tx, &key, &node, &binding)
-    })
-    .await?;
-    Ok(json_reply(StatusCode::CREATED, &service::success(None)))
-}
-
-async fn delete_options(
-    query: &Query,
-    request: Request<Incoming>,
-) -> Result<removal::DeleteOptions, Failure> {
-    let (parts, bytes) = body(request).await?;
-    let sent = if bytes.is_empty() {
-        None
-    } else {
-        Some(json_body(&parts, &bytes)?)
-    };
-    removal::options(
-        sent.as_ref(),
-        query.get("gracePeriodSeconds"),
-        query.dry_run()?,
-    )
-}
-
-async fn delete(api: &Api, path: &ObjectPath, query: &Query, request: Request<Incoming>) -> Reply {
-    let options = delete_options(query, request).await?;
-    let target = target(path);
-    let resource = target.resource();
-    let deleted = removal::delete(&api.store, target, options).await?;
-    // Pods answer with the pod; other kinds only while something still holds the object.
-    if resource == Resource::Pods || !deleted.gone {
-        return Ok(ok(&to_served(path.served, &deleted.object)));
-    }
-    let info = resource.info();
-    let mut details = json!({
-        "name": object::name(&deleted.object), "kind": info.plural,
-        "uid": object::uid(&deleted.object),
-    });
-    if !path.served.group.is_empty() {
-        details["group"] = path.served.group.into();
-    }
-    Ok(ok(&service::success(Some(details))))
-}
-
-async fn delete_collection(
-    api: &Api,
-    path: &ObjectPath,
-    query: &Query,
-    form: Form,
-    request: Request<Incoming>,
-) -> Reply {
-    let info = path.served.resource.info();
-    if info.namespaced && path.namespace.is_none() {
-        return Err(Failure::method_not_allowed());
-    }
-    let options = delete_options(query, request).await?;
-    let list = listing::list(&api.store, path, query, form)?;
-    let selector = query.selector(path.served)?;
-    let (all, _) = api
-        .store
-        .list(path.served.resource, path.namespace.as_deref());
-    for object in all.iter().filter(|object| selector.matches(object)) {
-        let mut target = target(path);
-        object::name(object).clone_into(&mut target.name);
-        // The uid keeps a successor of the same name safe.
-        let one = removal::DeleteOptions {
-            uid: Some(object::uid(object).to_owned()),
-            ..options.clone()
-        };
-        match removal::delete(&api.store, target, one).await {
-            Err(failure) if failure.code() != 404 && failure.code() != 409 => return Err(failure),
-            _ => {}
-        }
-    }
-    Ok(ok(&list))
 }

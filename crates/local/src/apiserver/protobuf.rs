@@ -161,11 +161,7 @@ fn field(
     number: u64,
     inner: &[u8],
 ) -> Option<()> {
-    let text = |bytes: &[u8]| {
-        std::str::from_utf8(bytes)
-            .ok()
-            .map(|text| Value::from(text))
-    };
+    let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(Value::from);
     let value = match kind {
         // Go writes empty texts and zeros of fields that are not set.
         Kind::Text if inner.is_empty() => return Some(()),

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::binding::bind_in;
 use super::failure::Failure;
+use super::names::new_uid;
 use super::object::{self, text};
 use super::pods;
 use super::registry::Resource;
-use super::service::{bind_in, new_uid};
 use super::store::{Key, Object, Store};
 use super::tx::Tx;
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::events;
 use super::failure::Failure;
+use super::names::{generate_name, new_uid};
 use super::object;
 use super::patch::{self, PatchType};
 use super::quota;
@@ -18,9 +19,6 @@ use super::typed;
 
 /// Objects above this are refused, as etcd refuses them.
 const OBJECT_LIMIT: usize = 3 * 1024 * 1024 / 2;
-/// Names tried for a `generateName`.
-const NAME_ATTEMPTS: usize = 8;
-
 /// What to do about fields that a kind does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum FieldValidation {
@@ -377,106 +375,6 @@ fn within_limit(object: &Value) -> Result<(), Failure> {
         )));
     }
     Ok(())
-}
-
-fn generate_name(
-    tx: &Tx<'_>,
-    resource: Resource,
-    namespace: &str,
-    prefix: &str,
-) -> Result<String, Failure> {
-    // The server's alphabet: no vowels and no look-alikes.
-    const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-    let mut name = String::new();
-    for _ in 0..NAME_ATTEMPTS {
-        let suffix: String = random::<5>()?
-            .iter()
-            .filter_map(|byte| ALPHABET.get(usize::from(*byte) % ALPHABET.len()))
-            .map(|byte| char::from(*byte))
-            .collect();
-        let base: String = prefix.chars().take(58).collect();
-        name = format!("{base}{suffix}");
-        if tx.get(resource, &Key::new(namespace, &name)).is_none() {
-            return Ok(name);
-        }
-    }
-    Err(Failure::already_exists(resource, &name))
-}
-
-fn random<const N: usize>() -> Result<[u8; N], Failure> {
-    let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|_| Failure::internal("no random numbers"))?;
-    Ok(bytes)
-}
-
-/// A random (version 4) UUID.
-pub(crate) fn new_uid() -> Result<String, Failure> {
-    let bits = u128::from_be_bytes(random::<16>()?);
-    let bits = (bits & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
-    let hex = format!("{bits:032x}");
-    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
-    Ok(format!(
-        "{}-{}-{}-{}-{}",
-        part(0, 8),
-        part(8, 12),
-        part(12, 16),
-        part(16, 20),
-        part(20, 32)
-    ))
-}
-
-/// Binds a pod to a node, as a scheduler asks by the `binding` subresource.
-pub(crate) fn bind_in(
-    tx: &mut Tx<'_>,
-    key: &Key,
-    node: &str,
-    binding: &Value,
-) -> Result<Object, Failure> {
-    let resource = Resource::Pods;
-    let pod = tx
-        .get(resource, key)
-        .ok_or_else(|| Failure::not_found(resource, &key.name))?;
-    let refuse = |why: &str| Err(Failure::conflict(resource, &key.name, why));
-    let uid = object::uid(binding);
-    if !uid.is_empty() && uid != object::uid(&pod) {
-        return refuse(&format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-            object::uid(&pod)
-        ));
-    }
-    if object::terminating(&pod) {
-        return refuse(&format!(
-            "pod {} is being deleted, cannot be assigned to a host",
-            key.name
-        ));
-    }
-    let assigned = object::text(&pod, "/spec/nodeName");
-    if !assigned.is_empty() {
-        return refuse(&format!(
-            "pod {} is already assigned to node {assigned:?}",
-            key.name
-        ));
-    }
-    if super::pods::gated(&pod) {
-        return refuse(&format!(
-            "pod {} has non-empty .spec.schedulingGates",
-            key.name
-        ));
-    }
-    let mut pod = pod.as_ref().clone();
-    object::set(&mut pod, &["spec", "nodeName"], node);
-    if let Some(Value::Object(annotations)) = binding.pointer("/metadata/annotations") {
-        for (name, value) in annotations {
-            object::set(
-                &mut pod,
-                &["metadata", "annotations", name.as_str()],
-                value.clone(),
-            );
-        }
-    }
-    let now = tx.now_text();
-    super::pods::set_condition(&mut pod, "PodScheduled", "True", None, None, &now);
-    Ok(tx.put(resource, pod))
 }
 
 /// The `Status` of success.

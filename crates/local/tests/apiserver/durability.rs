@@ -98,9 +98,8 @@ async fn every_answered_write_survives_kill_9() {
                             "metadata": {"name": format!("life{life}-writer{writer}-{n}")},
                         }))
                         .unwrap();
-                        let made = match maps.create(&PostParams::default(), &map).await {
-                            Ok(made) => made,
-                            Err(_) => return,
+                        let Ok(made) = maps.create(&PostParams::default(), &map).await else {
+                            return;
                         };
                         let version: u64 = made.metadata.resource_version.unwrap().parse().unwrap();
                         if done

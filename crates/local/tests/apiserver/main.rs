@@ -10,4 +10,5 @@ mod clients;
 mod durability;
 mod kubectl;
 mod support;
+mod surfaces;
 mod watching;

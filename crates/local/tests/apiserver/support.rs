@@ -264,7 +264,7 @@ pub(crate) async fn make_ready(pods: &Api<Pod>, name: &str) {
 
 /// Waits until a pod is as wanted.
 pub(crate) async fn until(pods: &Api<Pod>, name: &str, wanted: impl Fn(&Pod) -> bool) -> Pod {
-    use futures::{StreamExt, TryStreamExt};
+    use futures::TryStreamExt;
     let config = kube::runtime::watcher::Config::default().fields(&format!("metadata.name={name}"));
     let stream = kube::runtime::watcher(pods.clone(), config);
     let stream = kube::runtime::WatchStreamExt::applied_objects(stream);
