@@ -256,6 +256,24 @@ fn a_missing_program_is_named_with_how_to_build_it() {
 }
 
 #[test]
+fn a_folder_with_other_files_is_left_alone() {
+    let install = Install::new("exit 0");
+    fs::create_dir(install.data()).unwrap();
+    fs::set_permissions(install.data(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(install.data().join("thesis.txt"), "").unwrap();
+    let output = install.up(&[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("--data-dir "),
+        "{}",
+        stderr(&output)
+    );
+    let mode = fs::metadata(install.data()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o755);
+    assert_eq!(fs::read_dir(install.data()).unwrap().count(), 1);
+}
+
+#[test]
 fn one_instance_a_data_folder() {
     let install = Install::new("exec sleep 1000");
     let first = Up::start(install.up(&[]));

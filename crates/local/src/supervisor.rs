@@ -77,6 +77,13 @@ pub enum UpError {
         /// What the file system said.
         source: std::io::Error,
     },
+    /// The folder holds other things.
+    #[error(
+        "--data-dir {}: has files in it and is no folder of `nogoo9 up`; name a new or an \
+         empty one",
+        .0.display()
+    )]
+    Foreign(PathBuf),
     /// A file of the data folder cannot be understood.
     #[error("--data-dir: {} is damaged: {reason}; delete that file", path.display())]
     Damaged {

@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
-use super::ready::Ready;
+use super::{WORKSPACES_NAMESPACE, ready::Ready};
 use crate::idp::USERS;
 
 /// Prints where things are and how to go on.
@@ -31,6 +31,12 @@ fn text(ready: &Ready, own_data_dir: bool, colour: bool) -> String {
     } else {
         String::new()
     };
+    // Ours has the namespace of the workspaces as its default; another may not.
+    let namespace = if ready.kubeconfig.starts_with(&ready.data_dir) {
+        String::new()
+    } else {
+        format!(" -n {WORKSPACES_NAMESPACE}")
+    };
     format!(
         "\n{title}\n\n\
          \x20 Console     {url}\n\
@@ -38,7 +44,7 @@ fn text(ready: &Ready, own_data_dir: bool, colour: bool) -> String {
          \x20 MCP         {mcp}\n\
          \x20 Sign in as  {users}; no passwords\n\
          \x20 Token       nogoo9 token alice{folder}\n\
-         \x20 kubectl     kubectl --kubeconfig {kubeconfig} get pods -w\n\
+         \x20 kubectl     kubectl --kubeconfig {kubeconfig}{namespace} get pods -w\n\
          \x20 Logs        {logs}\n\n\
          Ctrl-C stops everything.\n",
         title = bold("nogoo9 is ready"),

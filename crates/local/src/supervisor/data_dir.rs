@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 use super::{UpError, logs::LogFile};
 use crate::files;
 
+/// Marks a data folder, and is locked while it is in use.
+const LOCK_FILE: &str = "up.lock";
+
 /// A locked data folder. The lock goes with the process, whatever ends it.
 #[derive(Debug)]
 pub struct DataDir {
@@ -33,8 +36,9 @@ impl DataDir {
     /// Makes the folder if there is none, closes it to others and locks it.
     ///
     /// # Errors
-    /// [`UpError::DataDir`] and [`UpError::Busy`].
+    /// [`UpError::DataDir`], [`UpError::Busy`] and [`UpError::Foreign`].
     pub fn open(path: &Path) -> Result<Self, UpError> {
+        refuse_foreign(path)?;
         // Absolute, since kubeconfigs and arguments name it; without symbolic links, so
         // that the kubelet finds its processes by it.
         io(path, files::private_dir(path))?;
@@ -143,8 +147,22 @@ pub fn default_data_dir() -> Option<PathBuf> {
         .map(|data| data.join("nogoo9"))
 }
 
+/// A folder with somebody's files in it is not ours to close to others or to fill: with
+/// `--data-dir /tmp`, say, the whole machine would feel it.
+fn refuse_foreign(path: &Path) -> Result<(), UpError> {
+    let mut entries = match std::fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return io(path, Err(e)),
+    };
+    if entries.next().is_none() || path.join(LOCK_FILE).is_file() {
+        return Ok(());
+    }
+    Err(UpError::Foreign(path.to_owned()))
+}
+
 fn lock(dir: &Path) -> Result<Flock<File>, UpError> {
-    let path = dir.join("up.lock");
+    let path = dir.join(LOCK_FILE);
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     let file = io(&path, options.mode(0o600).open(&path))?;

@@ -97,7 +97,8 @@ impl Sink {
                 inner.tail.pop_front();
             }
             inner.tail.push_back(line.to_owned());
-            writeln!(inner.file, "{line}").err()
+            // One write: a rotation must not come between the line and its end.
+            inner.file.write_all(format!("{line}\n").as_bytes()).err()
         };
         if let Some(error) = failed {
             tracing::warn!(part = self.name, %error, "log line is lost");
