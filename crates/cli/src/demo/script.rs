@@ -11,7 +11,7 @@ use nogoo9_local::supervisor::WORKSPACES_NAMESPACE;
 use nogoo9_model::keys;
 use reqwest::Url;
 
-use super::api::{Api, Workspace};
+use super::api::{Api, Operation, Workspace};
 use super::report::{AFTER, BEFORE, DURING, DemoReport, UpgradeReport};
 use super::template::DemoTemplate;
 use super::users::Users;
@@ -34,52 +34,42 @@ pub(super) struct Script<'a> {
     pub(super) workspace: Workspace,
 }
 
+/// The script under way.
+struct Play<'a> {
+    script: &'a Script<'a>,
+    template: &'a DemoTemplate<'a>,
+    phases: &'a Phases,
+    users: Users<'a>,
+    load: HttpRun,
+    /// The pod that serves.
+    pod: String,
+    problems: Vec<String>,
+}
+
 impl Script<'_> {
     pub(super) async fn play(&self, template: &DemoTemplate<'_>) -> anyhow::Result<DemoReport> {
         let address =
             Url::parse(self.workspace.address()?).context("the workspace's address is no URL")?;
         let phases = Phases::new(BEFORE);
+        let pod = self.workspace.pod()?.to_owned();
         let mut problems = Vec::new();
         let mut users = Users::new(&phases, address.clone(), self.token, self.args.sockets);
-        users
-            .open(BEFORE, self.workspace.pod()?, &mut problems)
-            .await?;
+        users.open(BEFORE, &pod, &mut problems).await?;
         let load = self.load(&address)?.start(&phases)?;
         say(&format!(
             "{} connections and {} sockets are open",
             self.args.connections, self.args.sockets
         ));
-        tokio::time::sleep(QUIET).await;
-
-        phases.enter(DURING);
-        let mut upgrades = Vec::new();
-        for number in 1..=self.args.upgrades {
-            match self
-                .upgrade(number, template, &phases, &mut users, &load, &mut problems)
-                .await
-            {
-                Ok(upgrade) => upgrades.push(upgrade),
-                Err(error) => {
-                    problems.push(format!("upgrade {number}: {error:#}"));
-                    break;
-                }
-            }
-        }
-
-        phases.enter(AFTER);
-        tokio::time::sleep(QUIET).await;
-        if problems.is_empty() && load.requests() < self.args.requests {
-            say(&format!(
-                "going on until {} requests are made",
-                self.args.requests
-            ));
-            load.wait_for_requests(self.args.requests, LOAD_BOUND)
-                .await?;
-        }
-        users.close(&mut problems).await;
-        let http = load.finish().await;
-        problems.extend(self.stray_pods().await?);
-        Ok(DemoReport::new(upgrades, http, users.closed, problems))
+        let play = Play {
+            script: self,
+            template,
+            phases: &phases,
+            users,
+            load,
+            pod,
+            problems,
+        };
+        play.finish().await
     }
 
     fn load(&self, address: &Url) -> anyhow::Result<HttpLoad> {
@@ -95,70 +85,6 @@ impl Script<'_> {
         Ok(match self.args.rate {
             0 => load,
             rate => load.rate(f64::from(rate))?,
-        })
-    }
-
-    /// One upgrade, from the edit of the template to the end of the old pod.
-    async fn upgrade(
-        &self,
-        number: u32,
-        template: &DemoTemplate<'_>,
-        phases: &Phases,
-        users: &mut Users<'_>,
-        load: &HttpRun,
-        problems: &mut Vec<String>,
-    ) -> anyhow::Result<UpgradeReport> {
-        let mark = |what: &str| micros(phases.mark(format!("upgrade {number} {what}")));
-        template.edit(number).await?;
-        let started_us = mark("started");
-        let upgrade = self.api.upgrade(&self.workspace.id).await?;
-        let answered_us = mark("answered");
-        let (Some(operation), Some(previous)) = (upgrade.operation_id, upgrade.previous_pod_name)
-        else {
-            bail!("it did not begin: {}", upgrade.status);
-        };
-        let pod = upgrade.pod_name;
-
-        let seen = self
-            .api
-            .follow(&operation, UPGRADE_BOUND, super::api::Operation::started)
-            .await?;
-        let committed_us = mark("committed");
-        if !seen.well() {
-            bail!("{}", seen.message);
-        }
-        // Whoever is on the old pod stays there, until they close their tab themselves.
-        users.close(problems).await;
-        users.open(DURING, &pod, problems).await?;
-        let moved_us = mark("moved");
-
-        let seen = self
-            .api
-            .follow(&operation, UPGRADE_BOUND, |operation| operation.done)
-            .await?;
-        let done_us = mark("done");
-        if !seen.well() {
-            bail!("{}", seen.message);
-        }
-        say(&format!(
-            "upgrade {number:>3} of {}: {pod} took over after {:.1} s, {previous} was gone after {:.1} s; {} requests, {} failed",
-            self.args.upgrades,
-            seconds(started_us, committed_us),
-            seconds(started_us, done_us),
-            load.requests(),
-            load.failures(),
-        ));
-        Ok(UpgradeReport {
-            number,
-            operation_id: operation,
-            pod_name: pod,
-            previous_pod_name: previous,
-            started_us,
-            answered_us,
-            first_answer_us: None,
-            committed_us,
-            moved_us,
-            done_us,
         })
     }
 
@@ -183,6 +109,103 @@ impl Script<'_> {
                 names.join(", ")
             )
         }))
+    }
+}
+
+impl Play<'_> {
+    async fn finish(mut self) -> anyhow::Result<DemoReport> {
+        let args = self.script.args;
+        tokio::time::sleep(QUIET).await;
+        self.phases.enter(DURING);
+        let mut upgrades = Vec::new();
+        for number in 1..=args.upgrades {
+            match self.upgrade(number).await {
+                Ok(upgrade) => upgrades.push(upgrade),
+                Err(error) => {
+                    self.problems.push(format!("upgrade {number}: {error:#}"));
+                    break;
+                }
+            }
+        }
+        self.phases.enter(AFTER);
+        tokio::time::sleep(QUIET).await;
+        if self.problems.is_empty() && self.load.requests() < args.requests {
+            say(&format!(
+                "going on until {} requests are made",
+                args.requests
+            ));
+            self.load
+                .wait_for_requests(args.requests, LOAD_BOUND)
+                .await?;
+        }
+        self.users.close(&mut self.problems).await;
+        let http = self.load.finish().await;
+        self.problems.extend(self.script.stray_pods().await?);
+        Ok(DemoReport::new(
+            upgrades,
+            http,
+            self.users.closed,
+            self.problems,
+        ))
+    }
+
+    /// One upgrade, from the edit of the template to the end of the old pod.
+    async fn upgrade(&mut self, number: u32) -> anyhow::Result<UpgradeReport> {
+        let (api, phases) = (self.script.api, self.phases);
+        let mark = |what: &str| micros(phases.mark(format!("upgrade {number} {what}")));
+        self.template.edit(number).await?;
+        let started_us = mark("started");
+        let upgrade = api.upgrade(&self.script.workspace.id).await?;
+        let answered_us = mark("answered");
+        let (Some(operation), Some(previous)) = (upgrade.operation_id, upgrade.previous_pod_name)
+        else {
+            bail!("it did not begin: {}", upgrade.status);
+        };
+        if previous != self.pod {
+            bail!("it replaces {previous}, but {} serves", self.pod);
+        }
+        let pod = upgrade.pod_name;
+
+        let seen = api
+            .follow(&operation, UPGRADE_BOUND, Operation::started)
+            .await?;
+        let committed_us = mark("committed");
+        if !seen.well() {
+            bail!("{}", seen.message);
+        }
+        // Whoever is on the old pod stays there, until they close their tab themselves.
+        self.users.close(&mut self.problems).await;
+        self.users.open(DURING, &pod, &mut self.problems).await?;
+        let moved_us = mark("moved");
+
+        let seen = api
+            .follow(&operation, UPGRADE_BOUND, |operation| operation.done)
+            .await?;
+        let done_us = mark("done");
+        if !seen.well() {
+            bail!("{}", seen.message);
+        }
+        say(&format!(
+            "upgrade {number:>3} of {}: {pod} took over after {:.1} s, {previous} was gone after {:.1} s; {} requests, {} failed",
+            self.script.args.upgrades,
+            seconds(started_us, committed_us),
+            seconds(started_us, done_us),
+            self.load.requests(),
+            self.load.failures(),
+        ));
+        self.pod.clone_from(&pod);
+        Ok(UpgradeReport {
+            number,
+            operation_id: operation,
+            pod_name: pod,
+            previous_pod_name: previous,
+            started_us,
+            answered_us,
+            first_answer_us: None,
+            committed_us,
+            moved_us,
+            done_us,
+        })
     }
 }
 
