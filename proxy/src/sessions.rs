@@ -139,13 +139,14 @@ impl Sessions {
     }
 
     fn end_where(&self, why: End, which: impl Fn(&Open) -> bool) -> usize {
-        let guard = self.0.open.pin();
-        let chosen = guard
-            .values()
-            .filter(|open| open.kind == Kind::Socket && which(open));
-        chosen
-            .inspect(|open| drop(open.end.send_replace(Some(why))))
-            .count()
+        let mut ended = 0;
+        for open in self.0.open.pin().values() {
+            if open.kind == Kind::Socket && which(open) {
+                open.end.send_replace(Some(why));
+                ended += 1;
+            }
+        }
+        ended
     }
 
     fn clock(&self) -> u64 {

@@ -69,7 +69,7 @@ impl Stage {
         let key = SigningKey::generate().unwrap();
         let keys = dir.path().join("session-keys.json");
         std::fs::write(&keys, public_jwks([&key])).unwrap();
-        let signer = SessionSigner::new(key, format!("http://{CONSOLE}/"));
+        let signer = SessionSigner::new(key, "http://localhost:9009/");
         let token_file = dir.path().join("token");
         std::fs::write(&token_file, TOKEN).unwrap();
         let (address, admin) = (free(), free());
