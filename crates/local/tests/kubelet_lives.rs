@@ -25,6 +25,7 @@ impl KubeletProcess {
             .args(["--exact", "helper_kubelet", "--ignored", "--nocapture"])
             .env("TEST_KUBELET_KUBECONFIG", file)
             .env("TEST_KUBELET_DIR", cluster.dir.path())
+            .env("TEST_KUBELET_NODE", &cluster.node)
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
@@ -51,7 +52,8 @@ async fn helper_kubelet() {
     let kubeconfig =
         std::fs::read_to_string(std::env::var_os("TEST_KUBELET_KUBECONFIG").unwrap()).unwrap();
     let dir = std::env::var_os("TEST_KUBELET_DIR").unwrap();
-    let config = kubelet_config(client(&kubeconfig).await, dir.as_ref());
+    let node = std::env::var("TEST_KUBELET_NODE").unwrap();
+    let config = kubelet_config(client(&kubeconfig).await, dir.as_ref(), &node);
     kubelet::run(config, CancellationToken::new())
         .await
         .unwrap();
@@ -195,7 +197,7 @@ fn pids(sandbox: &std::path::Path) -> Vec<(Pid, String)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_run_on_without_the_api_server_and_are_reported_once_it_is_back() {
-    let mut cluster = Cluster::start().await;
+    let mut cluster = Cluster::embedded().await;
     cluster.create("app", sample("nogoo9-sample:1.0")).await;
     let mut container =
         script("until [ -e $HOME/crash ]; do sleep 0.02; done; rm $HOME/crash; exit 9");
@@ -262,7 +264,7 @@ async fn one_kubelet_a_folder() {
         .create("p", json!({"containers": [script("exec sleep 1000")]}))
         .await;
     cluster.until_ready("p").await;
-    let config = kubelet_config(cluster.client.clone(), cluster.dir.path());
+    let config = kubelet_config(cluster.client.clone(), cluster.dir.path(), &cluster.node);
     let error = kubelet::run(config, CancellationToken::new())
         .await
         .unwrap_err();

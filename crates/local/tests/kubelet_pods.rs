@@ -27,7 +27,7 @@ fn phase(pod: &Value) -> &str {
 async fn a_sample_pod_lives_serves_and_goes() {
     let cluster = Cluster::start().await;
     wait_for("the node is Ready", async || {
-        let Ok(Some(node)) = cluster.nodes().get_opt("local").await else {
+        let Ok(Some(node)) = cluster.nodes().get_opt(&cluster.node).await else {
             return false;
         };
         condition(&serde_json::to_value(node).unwrap(), "Ready") == "True"
@@ -275,7 +275,10 @@ async fn crashes_loop_with_their_last_words() {
     assert!(
         waiting(&pod, "CrashLoopBackOff")
             .unwrap()
-            .starts_with("back-off 10s restarting failed container=c pod=p_work(")
+            .starts_with(&format!(
+                "back-off 10s restarting failed container=c pod=p_{}(",
+                cluster.namespace
+            ))
     );
     assert_eq!(condition(&pod, "Ready"), "False");
     cluster.until_reason("p", "BackOff").await;
@@ -486,8 +489,8 @@ async fn an_exclusive_claim_is_one_pods_at_a_time_and_keeps_its_data() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_api_serves_the_logs_of_this_run_and_the_last() {
-    let cluster = Cluster::start().await;
-    let text = "echo run; if [ -e $HOME/again ]; then exec sleep 1000; fi; touch $HOME/again; echo oops >&2; exit 1";
+    let cluster = Cluster::embedded().await;
+    let text = "echo run; if [ -e $HOME/again ]; then exec sleep 1000; fi; touch $HOME/again; echo oops; exit 1";
     cluster
         .create("p", json!({"containers": [script(text)]}))
         .await;

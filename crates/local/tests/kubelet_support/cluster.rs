@@ -1,7 +1,12 @@
 //! A cluster for the kubelet's tests: the embedded API server in this process, and a
 //! kubelet with the real shim and the real sample.
+//!
+//! With `NOGOO9_TEST_KUBECONFIG` the same tests run against that API server instead,
+//! each in a namespace and with a node of its own, but for those that need the
+//! embedded one ([`Cluster::embedded`]). No scheduler is needed there.
 #![allow(dead_code)] // each test binary uses its own part
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,7 +22,6 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) const NS: &str = "work";
 /// Until when a condition must hold; far more than it takes.
 pub(crate) const BOUND: Duration = Duration::from_secs(30);
 
@@ -41,7 +45,9 @@ pub(crate) struct Cluster {
     pub(crate) dir: TempDir,
     pub(crate) client: Client,
     pub(crate) kubeconfig: String,
-    pub(crate) address: SocketAddr,
+    pub(crate) namespace: String,
+    pub(crate) node: String,
+    address: Option<SocketAddr>,
     server: Option<Service<()>>,
     kubelet: Option<Service<Result<(), KubeletError>>>,
 }
@@ -54,31 +60,62 @@ impl Cluster {
         cluster
     }
 
+    /// With a running kubelet, on the embedded API server in any case.
+    pub(crate) async fn embedded() -> Self {
+        let mut cluster = Self::new(None).await;
+        cluster.start_kubelet();
+        cluster
+    }
+
     pub(crate) async fn without_kubelet() -> Self {
+        Self::new(std::env::var_os("NOGOO9_TEST_KUBECONFIG")).await
+    }
+
+    async fn new(external: Option<OsString>) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let dir = tempfile::tempdir().unwrap();
-        let (server, address, ca) = serve(dir.path(), "127.0.0.1:0".parse().unwrap()).await;
-        let kubeconfig = apiserver::kubeconfig(address, &ca, "admin", NS);
-        let client = client(&kubeconfig).await;
+        let cluster = match external {
+            Some(file) => {
+                let kubeconfig = std::fs::read_to_string(file).unwrap();
+                let suffix = getrandom::u32().unwrap();
+                Self {
+                    client: client(&kubeconfig).await,
+                    dir,
+                    kubeconfig,
+                    namespace: format!("kubelet-{suffix:x}"),
+                    node: format!("local-{suffix:x}"),
+                    address: None,
+                    server: None,
+                    kubelet: None,
+                }
+            }
+            None => {
+                let (server, address, ca) = serve(dir.path(), "127.0.0.1:0".parse().unwrap()).await;
+                let kubeconfig = apiserver::kubeconfig(address, &ca, "admin", "work");
+                Self {
+                    client: client(&kubeconfig).await,
+                    dir,
+                    kubeconfig,
+                    namespace: "work".into(),
+                    node: "local".into(),
+                    address: Some(address),
+                    server: Some(server),
+                    kubelet: None,
+                }
+            }
+        };
         let namespace: Namespace =
-            serde_json::from_value(json!({"metadata": {"name": NS}})).unwrap();
-        Api::all(client.clone())
+            serde_json::from_value(json!({"metadata": {"name": cluster.namespace}})).unwrap();
+        Api::all(cluster.client.clone())
             .create(&PostParams::default(), &namespace)
             .await
             .unwrap();
-        Self {
-            dir,
-            client,
-            kubeconfig,
-            address,
-            server: Some(server),
-            kubelet: None,
-        }
+        cluster
     }
 
     pub(crate) fn start_kubelet(&mut self) {
         let stop = CancellationToken::new();
-        let config = kubelet_config(self.client.clone(), self.dir.path());
+        let config = kubelet_config(self.client.clone(), self.dir.path(), &self.node);
         let task = tokio::spawn(kubelet::run(config, stop.clone()));
         self.kubelet = Some(Service { stop, task });
     }
@@ -92,7 +129,7 @@ impl Cluster {
     }
 
     pub(crate) async fn restart_server(&mut self) {
-        let (server, ..) = serve(self.dir.path(), self.address).await;
+        let (server, ..) = serve(self.dir.path(), self.address.unwrap()).await;
         self.server = Some(server);
     }
 
@@ -113,7 +150,7 @@ impl Cluster {
     }
 
     pub(crate) fn pods(&self) -> Api<Pod> {
-        Api::namespaced(self.client.clone(), NS)
+        Api::namespaced(self.client.clone(), &self.namespace)
     }
 
     pub(crate) fn nodes(&self) -> Api<Node> {
@@ -124,21 +161,34 @@ impl Cluster {
         self.dir.path().join("pods")
     }
 
+    /// Creates a pod, and sees to it that it is bound to the node.
     pub(crate) async fn create(&self, name: &str, spec: Value) -> Pod {
-        let pod = serde_json::from_value(json!({
-            "metadata": {"name": name, "namespace": NS, "labels": {"app": name}}, "spec": spec
-        }))
-        .unwrap();
-        self.pods()
+        let meta = json!({"name": name, "namespace": self.namespace, "labels": {"app": name}});
+        let pod = serde_json::from_value(json!({"metadata": meta, "spec": spec})).unwrap();
+        let pod = self
+            .pods()
             .create(&PostParams::default(), &pod)
             .await
-            .unwrap()
+            .unwrap();
+        if self.address.is_none() {
+            let target = json!({"apiVersion": "v1", "kind": "Node", "name": self.node});
+            let binding = json!({
+                "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target
+            });
+            let path = format!("/api/v1/namespaces/{}/pods/{name}/binding", self.namespace);
+            let request = http::Request::post(path)
+                .header("content-type", "application/json")
+                .body(serde_json::to_vec(&binding).unwrap())
+                .unwrap();
+            self.client.request::<Value>(request).await.unwrap();
+        }
+        pod
     }
 
     pub(crate) async fn create_config_map(&self, name: &str, data: Value) {
         let map: ConfigMap =
             serde_json::from_value(json!({"metadata": {"name": name}, "data": data})).unwrap();
-        Api::namespaced(self.client.clone(), NS)
+        Api::namespaced(self.client.clone(), &self.namespace)
             .create(&PostParams::default(), &map)
             .await
             .unwrap();
@@ -150,7 +200,7 @@ impl Cluster {
             "spec": {"accessModes": [mode], "resources": {"requests": {"storage": "1Gi"}}}
         }))
         .unwrap();
-        Api::namespaced(self.client.clone(), NS)
+        Api::namespaced(self.client.clone(), &self.namespace)
             .create(&PostParams::default(), &claim)
             .await
             .unwrap();
@@ -205,7 +255,7 @@ impl Cluster {
 
     /// The reasons of a pod's events, oldest first.
     pub(crate) async fn reasons(&self, name: &str) -> Vec<String> {
-        let api: Api<Event> = Api::namespaced(self.client.clone(), NS);
+        let api: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
         let params = ListParams::default().fields(&format!("involvedObject.name={name}"));
         let mut events = api.list(&params).await.unwrap().items;
         // The resource version orders what is sent in the same second.
@@ -279,10 +329,10 @@ pub(crate) async fn client(kubeconfig: &str) -> Client {
     .unwrap()
 }
 
-pub(crate) fn kubelet_config(client: Client, data_dir: &Path) -> KubeletConfig {
+pub(crate) fn kubelet_config(client: Client, data_dir: &Path, node: &str) -> KubeletConfig {
     KubeletConfig {
         client,
-        node_name: "local".into(),
+        node_name: node.into(),
         data_dir: data_dir.to_owned(),
         shim: vec![env!("CARGO_BIN_EXE_nogoo9-pod-shim").into()],
         images: LocalImages::new().with("nogoo9-sample", env!("CARGO_BIN_EXE_nogoo9-sample")),
