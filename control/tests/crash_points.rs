@@ -88,7 +88,8 @@ async fn to_the_end(site: &Site, clusters: &[Cluster], id: &str) -> Vec<ClusterE
         failures.extend(outcomes.into_iter().filter_map(Result::err));
         site.kubelet().await;
         let record = clusters[0].record(id).await.unwrap().unwrap().value;
-        if record.upgrade.is_none() {
+        let shown = record.last.is_some_and(|last| last.shown);
+        if record.upgrade.is_none() && shown {
             return failures;
         }
     }

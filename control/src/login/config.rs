@@ -4,8 +4,9 @@ use nogoo9_identity::cookie::CookieNames;
 use nogoo9_model::UnixSeconds;
 use url::{Position, Url};
 
-/// How long a browser stays signed in, in seconds: twelve hours, a working day.
-pub const SESSION_TTL: UnixSeconds = 12 * 3600;
+/// How long a browser stays signed in, in seconds. A session can neither be renewed nor revoked yet,
+/// so it is short; signing in again is one redirect where the provider still knows the person.
+pub const SESSION_TTL: UnixSeconds = 3600;
 
 /// Login's settings.
 #[derive(Clone)]

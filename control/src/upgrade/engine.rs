@@ -217,7 +217,6 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures::StreamExt;
 
     /// Begins the pass that is planned, whenever that is, and tells for when it was.
     fn begin(queue: &mut Queue) -> Instant {

@@ -34,11 +34,7 @@ pub enum Next {
 ///
 /// # Errors
 /// The first call that failed. The next pass observes anew, so nothing needs undoing.
-pub async fn run(
-    cluster: &Cluster,
-    proxies: &Proxies,
-    id: &str,
-) -> Result<Next, ClusterError> {
+pub async fn run(cluster: &Cluster, proxies: &Proxies, id: &str) -> Result<Next, ClusterError> {
     let mut refused: Option<Refused> = None;
     for _ in 0..MAX_WRITES {
         let Some(seen) = observe(cluster, proxies, id).await? else {
@@ -74,8 +70,8 @@ async fn observe(
     // The record first: a pod that is made after this read was planned by a record that is newer
     // than it, and the write that this observation leads to is refused.
     let pods = cluster.pods(id).await?;
-    let operation = match &record.value.upgrade {
-        Some(upgrade) => cluster.operation(&upgrade.operation).await?,
+    let operation = match record.value.operation_to_show() {
+        Some(operation) => cluster.operation(operation).await?,
         None => None,
     };
     let proxies = if needs_proxies(&record.value, &pods) {

@@ -5,7 +5,7 @@
 
 use crate::container::Trouble;
 use crate::mode::Mode;
-use crate::operation::State;
+use crate::operation::Operation;
 use crate::pod::{PodView, TemplateRef};
 use crate::template::Timing;
 use crate::{UnixSeconds, keys, name};
@@ -107,12 +107,11 @@ pub struct Upgrade {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finished {
-    /// Operation id.
-    pub operation: String,
-    /// When it ended.
-    pub finished_at: UnixSeconds,
-    /// How it ended.
-    pub state: State,
+    /// Its operation, as it ended.
+    pub operation: Operation,
+    /// Whether the stored operation says so. The record lets go of an upgrade first: whoever reads
+    /// that an operation has ended can begin the next one.
+    pub shown: bool,
 }
 
 /// The manifest that the workspace had before its newest upgrade.
@@ -332,6 +331,17 @@ impl Record {
             ready_losses: 0,
         });
         Ok(next)
+    }
+
+    /// Id of the operation whose stored form the next decision is about.
+    #[must_use]
+    pub fn operation_to_show(&self) -> Option<&str> {
+        let ended = self.last.as_ref().filter(|last| !last.shown);
+        ended.map(|last| last.operation.id.as_str()).or_else(|| {
+            self.upgrade
+                .as_ref()
+                .map(|upgrade| upgrade.operation.as_str())
+        })
     }
 
     /// Whether the pod is one of this workspace's: same namespace, same owner, same id.

@@ -32,7 +32,7 @@ pub struct Observed<'a> {
     pub pods: &'a [PodView],
     /// What every known proxy says of the workspace; needed where [`needs_proxies`] says so.
     pub proxies: &'a [ProxyReport],
-    /// The stored operation of the record's upgrade, if there is one.
+    /// The stored form of [`Record::operation_to_show`], if there is one.
     pub operation: Option<&'a Operation>,
     /// How the newest create of this pass was refused, if it was.
     pub refused: Option<&'a Refused>,
@@ -122,9 +122,12 @@ pub fn plan(observed: &Observed<'_>, now: UnixSeconds) -> Plan {
         .iter()
         .filter(|pod| record.holds(pod))
         .collect();
+    if let Some(last) = record.last.as_ref().filter(|last| !last.shown) {
+        return act::show_end(observed, last);
+    }
     match (record.desired, &record.upgrade) {
         (Desired::Stopped | Desired::Deleted, Some(upgrade)) => {
-            act::end_early(observed, upgrade, now)
+            act::end_early(record, upgrade, now)
         }
         (Desired::Stopped | Desired::Deleted, None) => steady::wind_down(record, &mine),
         (Desired::Running, None) => steady::keep(observed, &mine, now),

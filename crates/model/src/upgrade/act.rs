@@ -135,41 +135,30 @@ pub fn running_operation(record: &Record, upgrade: &Upgrade) -> Operation {
 /// The write that brings the stored operation up to date with the record, if one is due.
 pub(super) fn show(observed: &Observed<'_>, upgrade: &Upgrade) -> Option<Plan> {
     let shown = running_operation(observed.record, upgrade);
-    let stored = observed.operation;
-    // A terminal operation was written by the step that ends the upgrade; it is never taken back.
-    let due = stored.is_none_or(|stored| !stored.state.is_terminal() && *stored != shown);
-    due.then(|| Plan::write(Write::PutOperation(shown)))
+    (observed.operation != Some(&shown)).then(|| Plan::write(Write::PutOperation(shown)))
 }
 
-/// Ends the upgrade: first the operation says so, then the record lets go of it. A crash in between
-/// leaves an operation that has ended and an upgrade that is about to.
+/// Ends the upgrade: the record lets go of it and keeps how it ended, then the operation says so.
 pub(super) fn finish(
-    observed: &Observed<'_>,
+    record: &Record,
     upgrade: &Upgrade,
     outcome: State,
     error: Option<Trouble>,
     now: UnixSeconds,
 ) -> Plan {
-    if observed
-        .operation
-        .is_none_or(|stored| !stored.state.is_terminal())
-    {
-        let mut ended = running_operation(observed.record, upgrade);
-        ended.state = outcome;
-        ended.finished_at = Some(now);
-        for target in &mut ended.targets {
-            target.state = outcome;
-            target.phase = Shown::Done;
-            target.error.clone_from(&error);
-        }
-        return Plan::write(Write::PutOperation(ended));
+    let mut operation = running_operation(record, upgrade);
+    operation.state = outcome;
+    operation.finished_at = Some(now);
+    for target in &mut operation.targets {
+        target.state = outcome;
+        target.phase = Shown::Done;
+        target.error.clone_from(&error);
     }
-    let mut next = observed.record.clone();
+    let mut next = record.clone();
     next.upgrade = None;
     next.last = Some(Finished {
-        operation: upgrade.operation.clone(),
-        finished_at: now,
-        state: outcome,
+        operation,
+        shown: false,
     });
     if outcome == State::Succeeded {
         next.previous = Some(Previous {
@@ -181,22 +170,35 @@ pub(super) fn finish(
         next.pod = upgrade.successor.clone();
     } else if let Some(error) = error {
         // A pod made from this manifest later on still tells what went wrong.
-        set(
-            &mut next.manifest,
-            &["metadata", "annotations", keys::LAST_UPGRADE_ERROR],
-            json!(error.to_string()),
-        );
+        let path = ["metadata", "annotations", keys::LAST_UPGRADE_ERROR];
+        set(&mut next.manifest, &path, json!(error.to_string()));
     }
+    put(next)
+}
+
+/// Makes the stored operation of an upgrade that has ended say so.
+pub(super) fn show_end(observed: &Observed<'_>, last: &Finished) -> Plan {
+    if observed
+        .operation
+        .is_none_or(|stored| !stored.state.is_terminal())
+    {
+        return Plan::write(Write::PutOperation(last.operation.clone()));
+    }
+    let mut next = observed.record.clone();
+    next.last = Some(Finished {
+        shown: true,
+        ..last.clone()
+    });
     put(next)
 }
 
 /// The workspace was stopped or deleted in the middle of its upgrade: what has been committed is
 /// kept, anything else is dropped; the pods go with the rest.
-pub(super) fn end_early(observed: &Observed<'_>, upgrade: &Upgrade, now: UnixSeconds) -> Plan {
+pub(super) fn end_early(record: &Record, upgrade: &Upgrade, now: UnixSeconds) -> Plan {
     match upgrade.phase {
-        Phase::Committed { .. } => finish(observed, upgrade, State::Succeeded, None, now),
+        Phase::Committed { .. } => finish(record, upgrade, State::Succeeded, None, now),
         Phase::Starting | Phase::Aborting { .. } => {
-            let what = if observed.record.desired == Desired::Deleted {
+            let what = if record.desired == Desired::Deleted {
                 "deleted"
             } else {
                 "stopped"
@@ -205,7 +207,7 @@ pub(super) fn end_early(observed: &Observed<'_>, upgrade: &Upgrade, now: UnixSec
                 "Cancelled",
                 format!("the workspace was {what} in the middle of the upgrade"),
             );
-            finish(observed, upgrade, State::Cancelled, Some(why), now)
+            finish(record, upgrade, State::Cancelled, Some(why), now)
         }
     }
 }

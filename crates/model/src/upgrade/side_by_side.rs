@@ -90,7 +90,10 @@ fn starting(observed: &Observed<'_>, upgrade: &Upgrade, pods: Pods<'_>, now: Uni
         return abort(
             record,
             now,
-            Trouble::new("PodDeleted", "the new pod was deleted before it could take over"),
+            Trouble::new(
+                "PodDeleted",
+                "the new pod was deleted before it could take over",
+            ),
         );
     }
     if !pod.is_live() {
@@ -181,7 +184,7 @@ fn committed(
 ) -> Plan {
     let record = observed.record;
     let Some(source) = pods.source else {
-        return finish(observed, upgrade, State::Succeeded, None, now);
+        return finish(observed.record, upgrade, State::Succeeded, None, now);
     };
     if source.deleting {
         return Plan::wait(Wait::Terminating {
@@ -196,7 +199,7 @@ fn committed(
                 Trouble::new("PodLost", "the new pod was lost after it had taken over"),
             )
         } else {
-            finish(observed, upgrade, State::Succeeded, None, now)
+            finish(observed.record, upgrade, State::Succeeded, None, now)
         };
     };
     if pod.state != UpgradeState::Committed {
@@ -241,7 +244,13 @@ fn aborting(
             return patch(source, Vec::new(), vec![(keys::LAST_UPGRADE_ERROR, text)]);
         }
         let Some(pod) = pods.successor else {
-            return finish(observed, upgrade, State::Failed, Some(why.clone()), now);
+            return finish(
+                observed.record,
+                upgrade,
+                State::Failed,
+                Some(why.clone()),
+                now,
+            );
         };
         if pod.deleting {
             return Plan::wait(Wait::Terminating {
@@ -256,7 +265,13 @@ fn aborting(
     }
     // The original is gone too. The record goes back to it, its next generation is created, and
     // the failed successor is tidied away when that one serves: never the last pod.
-    finish(observed, upgrade, State::Failed, Some(why.clone()), now)
+    finish(
+        observed.record,
+        upgrade,
+        State::Failed,
+        Some(why.clone()),
+        now,
+    )
 }
 
 /// What still keeps the pod; `None`: nothing, or the bound has passed.

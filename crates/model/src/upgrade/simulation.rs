@@ -9,15 +9,16 @@ use crate::select::tests::pod;
 use crate::wire::Sessions;
 use crate::{keys, operation};
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 pub(super) struct Cluster {
     pub record: Option<Record>,
     pub pods: Vec<PodView>,
-    pub operation: Option<Operation>,
+    pub operations: BTreeMap<String, Operation>,
     pub now: i64,
     pub writes: Vec<Write>,
     /// Sessions open on each pod, by uid.
-    pub sessions: std::collections::BTreeMap<String, u32>,
+    pub sessions: BTreeMap<String, u32>,
     /// What the API server says to every create.
     pub rejects: Option<Trouble>,
     refused: Option<Refused>,
@@ -29,7 +30,7 @@ impl Cluster {
         Self {
             record: Some(record),
             pods,
-            operation: None,
+            operations: BTreeMap::new(),
             now: 2000,
             writes: Vec::new(),
             sessions: Default::default(),
@@ -65,10 +66,23 @@ impl Cluster {
             record,
             pods: &self.pods,
             proxies: &proxies,
-            operation: self.operation.as_ref(),
+            operation: self.shown(),
             refused: self.refused.as_ref(),
         };
         plan(&observed, self.now)
+    }
+
+    /// The stored operation that the next decision is about.
+    fn shown(&self) -> Option<&Operation> {
+        let id = self.record.as_ref()?.operation_to_show()?;
+        self.operations.get(id)
+    }
+
+    /// The operation of the upgrade that the simulation begins with.
+    pub(super) fn operation(&self) -> &Operation {
+        self.operations
+            .get("op-1")
+            .expect("the operation is stored")
     }
 
     pub(super) fn pod(&mut self, uid: &str) -> &mut PodView {
@@ -148,12 +162,23 @@ impl Cluster {
             }
             Write::DeleteRecord => self.record = None,
             Write::PutOperation(operation) => {
-                let ended = self
-                    .operation
+                let stored = self.operations.get(&operation.id);
+                assert!(
+                    stored.is_none_or(|stored| !stored.state.is_terminal()),
+                    "an ended operation was changed"
+                );
+                let upgrade = self
+                    .record
                     .as_ref()
-                    .is_some_and(|op| op.state.is_terminal() && op.id == operation.id);
-                assert!(!ended, "an ended operation was changed");
-                self.operation = Some(operation.clone());
+                    .and_then(|record| record.upgrade.as_ref());
+                let under_way = upgrade.is_some_and(|upgrade| upgrade.operation == operation.id);
+                assert_eq!(
+                    under_way,
+                    !operation.state.is_terminal(),
+                    "ended means that the next one can begin"
+                );
+                self.operations
+                    .insert(operation.id.clone(), operation.clone());
             }
         }
     }
@@ -308,9 +333,6 @@ fn happen(cluster: &mut Cluster, event: &Event, serial: usize) {
                 .record
                 .as_ref()
                 .and_then(|r| r.begin_upgrade(intent, cluster.now).ok());
-            if next.is_some() {
-                cluster.operation = None;
-            }
             change(cluster, next);
         }
         Event::Stop => {
@@ -346,9 +368,7 @@ proptest! {
         let live = cluster.pods.iter().filter(|pod| pod.is_live()).count();
         prop_assert_eq!(live, usize::from(record.desired == Desired::Running));
         prop_assert_eq!(cluster.pods.len(), live, "nothing left over");
-        if let Some(operation) = &cluster.operation {
-            prop_assert!(operation.state.is_terminal());
-        }
+        prop_assert!(cluster.operations.values().all(|operation| operation.state.is_terminal()));
         prop_assert_eq!(cluster.plan(), Plan::Done);
     }
 
@@ -370,7 +390,7 @@ proptest! {
             if let Plan::Wait { .. } = cluster.step() { cluster.now += 1; }
         }
         cluster.calm();
-        prop_assert_eq!(cluster.operation.unwrap().state, operation::State::Succeeded);
+        prop_assert_eq!(cluster.operation().state, operation::State::Succeeded);
         prop_assert_eq!(cluster.record.unwrap().template.version, "v2");
     }
 }
@@ -391,8 +411,5 @@ fn a_deleted_one_leaves_nothing() {
     cluster.record = cluster.record.as_ref().and_then(Record::delete);
     cluster.calm();
     assert!(cluster.record.is_none() && cluster.pods.is_empty());
-    assert_eq!(
-        cluster.operation.unwrap().state,
-        operation::State::Cancelled
-    );
+    assert_eq!(cluster.operation().state, operation::State::Cancelled);
 }

@@ -49,10 +49,7 @@ fn committed() -> Cluster {
 #[test]
 fn the_whole_way() {
     let mut cluster = committed();
-    assert_eq!(
-        cluster.operation.as_ref().unwrap().targets[0].phase,
-        Shown::Draining
-    );
+    assert_eq!(cluster.operation().targets[0].phase, Shown::Draining);
     cluster.sessions.insert("u1".into(), 2);
     steps(&mut cluster, &["wait", "wait"]);
     cluster.sessions.clear();
@@ -61,14 +58,14 @@ fn the_whole_way() {
         matches!(cluster.writes.last(), Some(Write::DeletePod { uid, why: DeleteReason::Superseded, .. }) if uid == "u1")
     );
     cluster.pods.retain(|pod| !pod.deleting);
-    steps(&mut cluster, &["operation", "record", "done"]);
-    let record = cluster.record.unwrap();
+    steps(&mut cluster, &["record", "operation", "record", "done"]);
+    let record = cluster.record.clone().unwrap();
     assert_eq!(
         (record.template.version.as_str(), record.pod.uid.as_deref()),
         ("v2", Some("n1"))
     );
     assert_eq!(record.previous.unwrap().template.version, "v1");
-    assert_eq!(cluster.operation.unwrap().state, State::Succeeded);
+    assert_eq!(cluster.operation().state, State::Succeeded);
 }
 
 #[test]
@@ -102,7 +99,7 @@ fn a_proxy_that_is_silent_or_behind_counts_as_not_yet() {
             record,
             pods: &cluster.pods,
             proxies: &proxies,
-            operation: cluster.operation.as_ref(),
+            operation: Some(cluster.operation()),
             refused: None,
         };
         let Plan::Wait { reason, until } = plan(&observed, cluster.now) else {
@@ -143,13 +140,13 @@ fn an_image_that_takes_minutes_waits_with_its_reason_and_is_given_up_at_the_dead
     );
     assert_eq!(cluster.pod("n1").state, UpgradeState::Aborted);
     cluster.pods.retain(|pod| !pod.deleting);
-    steps(&mut cluster, &["operation", "record", "done"]);
-    let record = cluster.record.unwrap();
+    steps(&mut cluster, &["record", "operation", "record", "done"]);
+    let record = cluster.record.clone().unwrap();
     assert_eq!(
         (record.template.version.as_str(), record.pod.uid.as_deref()),
         ("v1", Some("u1"))
     );
-    let operation = cluster.operation.unwrap();
+    let operation = cluster.operation();
     assert_eq!(operation.state, State::Failed);
     assert_eq!(
         operation.targets[0].error.as_ref().unwrap().reason,
@@ -333,6 +330,7 @@ fn the_original_lost_with_a_failed_successor_is_made_again() {
         &[
             "record",
             "operation",
+            "record",
             "operation",
             "record",
             "record",
@@ -363,6 +361,7 @@ fn a_pod_that_the_api_server_refuses_ends_the_upgrade_at_once() {
             "record",
             "operation",
             "patch",
+            "record",
             "operation",
             "record",
         ],
@@ -371,7 +370,7 @@ fn a_pod_that_the_api_server_refuses_ends_the_upgrade_at_once() {
         cluster.pod("u1").last_upgrade_error.as_deref(),
         Some("Forbidden: exceeded quota: pods=1")
     );
-    assert_eq!(cluster.operation.unwrap().state, State::Failed);
+    assert_eq!(cluster.operation().state, State::Failed);
     let mut spawning = Cluster::new(crate::record::tests::spawned(), Vec::new());
     spawning.rejects = Some(Trouble::new("Forbidden", "exceeded quota: pods=1"));
     steps(&mut spawning, &["create", "wait"]);
