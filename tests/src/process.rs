@@ -125,6 +125,15 @@ impl Census {
         self.0.extend(other.0);
     }
 
+    /// The children of a process.
+    #[must_use]
+    pub fn children(&self, parent: i32) -> Vec<&Process> {
+        self.0
+            .values()
+            .filter(|process| process.parent == parent)
+            .collect()
+    }
+
     /// Those whose command line contains `text`.
     #[must_use]
     pub fn with_command(&self, text: &str) -> Vec<&Process> {

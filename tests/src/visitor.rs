@@ -32,33 +32,53 @@ impl Visitor {
     /// # Errors
     /// No HTTP client can be made.
     pub fn new(edge: Edge) -> anyhow::Result<Self> {
-        let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
-        Ok(Self { edge, http, jar: BTreeMap::new() })
+        let http = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .build()?;
+        Ok(Self {
+            edge,
+            http,
+            jar: BTreeMap::new(),
+        })
     }
 
     /// The `Cookie` header for a host.
     #[must_use]
     pub fn cookies(&self, host: &str) -> String {
         let mine = self.jar.iter().filter(|((of, _), _)| of == host);
-        mine.map(|((_, name), value)| format!("{name}={value}")).collect::<Vec<_>>().join("; ")
+        mine.map(|((_, name), value)| format!("{name}={value}"))
+            .collect::<Vec<_>>()
+            .join("; ")
     }
 
     /// Puts a cookie into the jar.
     pub fn set_cookie(&mut self, host: &str, name: &str, value: &str) {
-        self.jar.insert((host.to_owned(), name.to_owned()), value.to_owned());
+        self.jar
+            .insert((host.to_owned(), name.to_owned()), value.to_owned());
     }
 
     /// One request with the host's cookies; those of the answer are kept.
     ///
     /// # Errors
     /// No whole answer.
-    pub async fn send(&mut self, method: Method, url: &Url, headers: &[(&str, &str)], form: &[(&str, &str)]) -> anyhow::Result<Answer> {
+    pub async fn send(
+        &mut self,
+        method: Method,
+        url: &Url,
+        headers: &[(&str, &str)],
+        form: &[(&str, &str)],
+    ) -> anyhow::Result<Answer> {
         let host = url.host_str().context("no host")?;
-        let authority = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+        let authority = url
+            .port()
+            .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
         // Every name of a site means this machine, whatever its resolver thinks of *.localhost.
         let mut address = url.clone();
         address.set_host(Some("127.0.0.1"))?;
-        let mut request = self.http.request(method.clone(), address).header("host", &authority);
+        let mut request = self
+            .http
+            .request(method.clone(), address)
+            .header("host", &authority);
         let cookies = self.cookies(&authority);
         if !cookies.is_empty() {
             request = request.header("cookie", cookies);
@@ -69,7 +89,9 @@ impl Visitor {
         if method == Method::POST {
             let mut body = url::form_urlencoded::Serializer::new(String::new());
             body.extend_pairs(form);
-            request = request.header("content-type", "application/x-www-form-urlencoded").body(body.finish());
+            request = request
+                .header("content-type", "application/x-www-form-urlencoded")
+                .body(body.finish());
         }
         let answer = Edge::send(request).await?;
         for value in answer.headers.get_all("set-cookie") {
@@ -80,7 +102,9 @@ impl Visitor {
 
     fn keep(&mut self, host: &str, set_cookie: &str) {
         let mut parts = set_cookie.split(';').map(str::trim);
-        let Some((name, value)) = parts.next().and_then(|pair| pair.split_once('=')) else { return };
+        let Some((name, value)) = parts.next().and_then(|pair| pair.split_once('=')) else {
+            return;
+        };
         let key = (host.to_owned(), name.to_owned());
         if parts.any(|part| part.eq_ignore_ascii_case("max-age=0")) {
             self.jar.remove(&key);
@@ -122,8 +146,16 @@ impl Visitor {
     pub async fn sign_in(&mut self, user: &str) -> anyhow::Result<()> {
         let console = self.url(&self.edge.console(), "/auth/login?return=/")?;
         let (url, answer) = self.open(&console, user).await?;
-        if answer.status != StatusCode::OK || url.path() != "/" || self.cookies(&self.edge.console()).is_empty() {
-            bail!("signing in ended at {} with {}: {}", url.path(), answer.status, answer.text());
+        if answer.status != StatusCode::OK
+            || url.path() != "/"
+            || self.cookies(&self.edge.console()).is_empty()
+        {
+            bail!(
+                "signing in ended at {} with {}: {}",
+                url.path(),
+                answer.status,
+                answer.text()
+            );
         }
         Ok(())
     }
@@ -142,6 +174,10 @@ fn attribute(html: &str, marker: &str, name: &str) -> Option<String> {
     let (before, after) = html.split_once(marker)?;
     let element = before.rsplit_once('<').map_or("", |(_, start)| start);
     let element = format!("{element}{marker}{}", after.split_once('>')?.0);
-    let value = element.split_once(&format!("{name}=\""))?.1.split_once('"')?.0;
+    let value = element
+        .split_once(&format!("{name}=\""))?
+        .1
+        .split_once('"')?
+        .0;
     Some(value.replace("&amp;", "&"))
 }

@@ -6,20 +6,46 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 fn values<'a>(headers: &'a Value, name: &str) -> Vec<&'a str> {
-    headers[name].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+    headers[name]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect()
 }
 
 pub(super) async fn identity(site: Arc<Site>) -> anyhow::Result<()> {
     let alice = site.api("alice").await?;
-    let id = site.spawn(&alice, &Template::new("mirror", "1.0"), json!({})).await?;
+    let id = site
+        .spawn(&alice, &Template::new("mirror", "1.0"), json!({}))
+        .await?;
     let edge = site.edge("alice").await?;
     let spoofed = [
-        "x-user-sub", "X-User-Roles", "x-user-email", "x-user-anything", "x_user_sub", "x-forwarded-user",
-        "x-forwarded-email", "x-forwarded-groups", "x-forwarded-prefix", "x-forwarded-host", "x-workspace-jwt",
-        "x-auth-request-user", "x-auth-request-email", "x-nogoo9-caller", "forwarded", "x-real-ip", "remote-user",
+        "x-user-sub",
+        "X-User-Roles",
+        "x-user-email",
+        "x-user-anything",
+        "x_user_sub",
+        "x-forwarded-user",
+        "x-forwarded-email",
+        "x-forwarded-groups",
+        "x-forwarded-prefix",
+        "x-forwarded-host",
+        "x-workspace-jwt",
+        "x-auth-request-user",
+        "x-auth-request-email",
+        "x-nogoo9-caller",
+        "forwarded",
+        "x-real-ip",
+        "remote-user",
     ];
-    for (host, path) in [(edge.host(&id), "/headers".to_owned()), (edge.console(), format!("/route/{id}/headers"))] {
-        let mut request = edge.request(Method::GET, &host, &path)?.header("x-application", "kept");
+    for (host, path) in [
+        (edge.host(&id), "/headers".to_owned()),
+        (edge.console(), format!("/route/{id}/headers")),
+    ] {
+        let mut request = edge
+            .request(Method::GET, &host, &path)?
+            .header("x-application", "kept");
         for name in spoofed {
             request = request.header(name, "for=mallory");
         }
@@ -38,13 +64,20 @@ pub(super) async fn identity(site: Arc<Site>) -> anyhow::Result<()> {
 
 pub(super) async fn credentials(site: Arc<Site>) -> anyhow::Result<()> {
     let alice = site.api("alice").await?;
-    let id = site.spawn(&alice, &Template::new("leaky", "1.0"), json!({})).await?;
+    let id = site
+        .spawn(&alice, &Template::new("leaky", "1.0"), json!({}))
+        .await?;
     let edge = site.edge("alice").await?;
     let token = edge.token().unwrap_or_default().to_owned();
     // By bearer: the token is ours, and stripped.
-    let request = edge.request(Method::GET, &edge.host(&id), "/headers")?.header("cookie", "theirs=1; other=2");
+    let request = edge
+        .request(Method::GET, &edge.host(&id), "/headers")?
+        .header("cookie", "theirs=1; other=2");
     let seen = Edge::send(request).await?.json()?;
-    assert!(!seen.to_string().contains(&token) && values(&seen, "authorization").is_empty(), "{seen}");
+    assert!(
+        !seen.to_string().contains(&token) && values(&seen, "authorization").is_empty(),
+        "{seen}"
+    );
     assert_eq!(values(&seen, "cookie"), ["theirs=1; other=2"]);
 
     // By cookie: ours is stripped, the application's stay, and so does its own Authorization.
@@ -73,6 +106,9 @@ pub(super) async fn credentials(site: Arc<Site>) -> anyhow::Result<()> {
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==".to_owned(),
     ];
     let answer = String::from_utf8_lossy(&edge.raw(&head, b"").await?).into_owned();
-    assert!(!answer.contains(&token) && !answer.contains("mallory"), "{answer}");
+    assert!(
+        !answer.contains(&token) && !answer.contains("mallory"),
+        "{answer}"
+    );
     Ok(())
 }

@@ -21,11 +21,34 @@ fn masked(answer: &[u8], id: &str) -> String {
 const ASKED: [(&str, &str, &[&str]); 9] = [
     ("GET", "/", &[]),
     ("HEAD", "/", &[]),
-    ("GET", "/", &["Accept: text/html", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"]),
+    (
+        "GET",
+        "/",
+        &[
+            "Accept: text/html",
+            "Sec-Fetch-Mode: navigate",
+            "Sec-Fetch-Dest: document",
+        ],
+    ),
     ("GET", "/some/deep/path?with=query", &[]),
     ("POST", "/upload", &["Content-Length: 0"]),
-    ("OPTIONS", "/", &["Origin: http://elsewhere.example", "Access-Control-Request-Method: PUT"]),
-    ("GET", "/echo", &["Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="]),
+    (
+        "OPTIONS",
+        "/",
+        &[
+            "Origin: http://elsewhere.example",
+            "Access-Control-Request-Method: PUT",
+        ],
+    ),
+    (
+        "GET",
+        "/echo",
+        &[
+            "Upgrade: websocket",
+            "Sec-WebSocket-Version: 13",
+            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+        ],
+    ),
     ("GET", "/.nogoo9/status", &[]),
     ("GET", "/.nogoo9/anything", &[]),
 ];
@@ -38,22 +61,42 @@ async fn same_at_the_edge(edge: &Edge, who: &str, theirs: &str) -> anyhow::Resul
             edge.raw_request(method, &their_host, path, headers),
             edge.raw_request(method, &no_host, path, headers),
         )?;
-        assert_eq!(masked(&a, theirs), masked(&b, &none), "{who}: {method} {path} {headers:?} by host");
-        assert!(!masked(&a, theirs).contains("alice"), "{who}: {method} {path}: {}", masked(&a, theirs));
-        let (by_path, none_by_path) = (format!("/route/{theirs}{path}"), format!("/route/{none}{path}"));
+        assert_eq!(
+            masked(&a, theirs),
+            masked(&b, &none),
+            "{who}: {method} {path} {headers:?} by host"
+        );
+        assert!(
+            !masked(&a, theirs).contains("alice"),
+            "{who}: {method} {path}: {}",
+            masked(&a, theirs)
+        );
+        let (by_path, none_by_path) = (
+            format!("/route/{theirs}{path}"),
+            format!("/route/{none}{path}"),
+        );
         let (a, b) = tokio::try_join!(
             edge.raw_request(method, &console, &by_path, headers),
             edge.raw_request(method, &console, &none_by_path, headers),
         )?;
-        assert_eq!(masked(&a, theirs), masked(&b, &none), "{who}: {method} {path} {headers:?} by path");
+        assert_eq!(
+            masked(&a, theirs),
+            masked(&b, &none),
+            "{who}: {method} {path} {headers:?} by path"
+        );
     }
     Ok(())
 }
 
 pub(super) async fn at_the_edge(site: Arc<Site>) -> anyhow::Result<()> {
     let alice = site.api("alice").await?;
-    let id = site.spawn(&alice, &Template::new("edgeone", "1.0"), json!({})).await?;
-    assert_eq!(site.edge("alice").await?.get(&id, "/info").await?.status, 200);
+    let id = site
+        .spawn(&alice, &Template::new("edgeone", "1.0"), json!({}))
+        .await?;
+    assert_eq!(
+        site.edge("alice").await?.get(&id, "/info").await?.status,
+        200
+    );
     for user in ["bob", "admin", "vera"] {
         let edge = site.edge(user).await?;
         assert_eq!(edge.get(&id, "/info").await?.status, 404, "{user}");
@@ -62,18 +105,31 @@ pub(super) async fn at_the_edge(site: Arc<Site>) -> anyhow::Result<()> {
     let anonymous = site.anonymous()?;
     assert_eq!(anonymous.get(&id, "/info").await?.status, 401);
     // The nonce of a redirect to sign-in is random; the rest of what a stranger sees is not.
-    for (method, path, headers) in ASKED.iter().filter(|(_, _, headers)| !headers.contains(&"Accept: text/html")) {
+    for (method, path, headers) in ASKED
+        .iter()
+        .filter(|(_, _, headers)| !headers.contains(&"Accept: text/html"))
+    {
         let none = nobodys(&id);
-        let a = anonymous.raw_request(method, &anonymous.host(&id), path, headers).await?;
-        let b = anonymous.raw_request(method, &anonymous.host(&none), path, headers).await?;
-        assert_eq!(masked(&a, &id), masked(&b, &none), "nobody: {method} {path} {headers:?}");
+        let a = anonymous
+            .raw_request(method, &anonymous.host(&id), path, headers)
+            .await?;
+        let b = anonymous
+            .raw_request(method, &anonymous.host(&none), path, headers)
+            .await?;
+        assert_eq!(
+            masked(&a, &id),
+            masked(&b, &none),
+            "nobody: {method} {path} {headers:?}"
+        );
     }
     Ok(())
 }
 
 pub(super) async fn while_stopped(site: Arc<Site>) -> anyhow::Result<()> {
     let alice = site.api("alice").await?;
-    let id = site.spawn(&alice, &Template::new("sleeper", "1.0"), json!({})).await?;
+    let id = site
+        .spawn(&alice, &Template::new("sleeper", "1.0"), json!({}))
+        .await?;
     alice.act(&id, "stop").await?.expect(200)?;
     until("it to be stopped", Duration::from_secs(60), || async {
         let seen = alice.workspace(&id).await?;
@@ -90,66 +146,152 @@ pub(super) async fn in_json(site: Arc<Site>) -> anyhow::Result<()> {
     let (alice, cluster) = (site.api("alice").await?, site.cluster().await?);
     let template = Template::new("jsonone", "1.0");
     let id = site.spawn(&alice, &template, json!({})).await?;
-    cluster.apply(&template.version("2.0_slow-pull-60m")).await?;
+    cluster
+        .apply(&template.version("2.0_slow-pull-60m"))
+        .await?;
     let operation = until("an upgrade to begin", Duration::from_secs(60), || async {
         let answer = alice.upgrade(&id).await?;
-        Ok(Observation::when(answer["operationId"].is_string(), answer["operationId"].clone(), answer))
+        Ok(Observation::when(
+            answer["operationId"].is_string(),
+            answer["operationId"].clone(),
+            answer,
+        ))
     })
     .await?;
     let operation = operation.as_str().unwrap_or_default();
     let no_operation = format!("op-{}", "a".repeat(26));
-    until("the upgrade to come to rest", Duration::from_secs(60), || async {
-        let record = cluster.record(&id).await?.unwrap_or_default();
-        Ok(Observation::when(record["upgrade"]["successor"]["uid"].is_string(), (), record))
-    })
+    until(
+        "the upgrade to come to rest",
+        Duration::from_secs(60),
+        || async {
+            let record = cluster.record(&id).await?.unwrap_or_default();
+            Ok(Observation::when(
+                record["upgrade"]["successor"]["uid"].is_string(),
+                (),
+                record,
+            ))
+        },
+    )
     .await?;
     let before = cluster.record(&id).await?;
 
     let none = nobodys(&id);
     for user in ["bob", "vera", "nobody"] {
-        let edge = if user == "nobody" { site.anonymous()? } else { site.edge(user).await? };
-        for (method, action) in [("GET", ""), ("DELETE", ""), ("POST", "/start"), ("POST", "/stop"), ("POST", "/upgrade")] {
+        let edge = if user == "nobody" {
+            site.anonymous()?
+        } else {
+            site.edge(user).await?
+        };
+        for (method, action) in [
+            ("GET", ""),
+            ("DELETE", ""),
+            ("POST", "/start"),
+            ("POST", "/stop"),
+            ("POST", "/upgrade"),
+        ] {
             let path = |id: &str| format!("/api/v1/workspaces/{id}{action}");
             let (theirs, nobodys) = (path(&id), path(&none));
-            let headers: &[&str] = if method == "POST" { &["Content-Length: 0"] } else { &[] };
-            let a = edge.raw_request(method, &edge.console(), &theirs, headers).await?;
-            let b = edge.raw_request(method, &edge.console(), &nobodys, headers).await?;
-            assert_eq!(masked(&a, &id), masked(&b, &none), "{user}: {method} {theirs}");
+            let headers: &[&str] = if method == "POST" {
+                &["Content-Length: 0"]
+            } else {
+                &[]
+            };
+            let a = edge
+                .raw_request(method, &edge.console(), &theirs, headers)
+                .await?;
+            let b = edge
+                .raw_request(method, &edge.console(), &nobodys, headers)
+                .await?;
+            assert_eq!(
+                masked(&a, &id),
+                masked(&b, &none),
+                "{user}: {method} {theirs}"
+            );
             let refused = masked(&a, &id);
-            let status = if user == "nobody" { "HTTP/1.1 401" } else { "HTTP/1.1 403" };
-            assert!(refused.starts_with(status), "{user}: {method} {theirs}: {refused}");
-            assert!(user == "nobody" || refused.contains(r#""message":"Access Denied""#), "{refused}");
+            let status = if user == "nobody" {
+                "HTTP/1.1 401"
+            } else {
+                "HTTP/1.1 403"
+            };
+            assert!(
+                refused.starts_with(status),
+                "{user}: {method} {theirs}: {refused}"
+            );
+            assert!(
+                user == "nobody" || refused.contains(r#""message":"Access Denied""#),
+                "{refused}"
+            );
         }
         for suffix in ["", "/wait?seconds=0"] {
             let path = |id: &str| format!("/api/v1/operations/{id}{suffix}");
-            let a = edge.raw_request("GET", &edge.console(), &path(operation), &[]).await?;
-            let b = edge.raw_request("GET", &edge.console(), &path(&no_operation), &[]).await?;
-            assert_eq!(masked(&a, operation), masked(&b, &no_operation), "{user}: operation{suffix}");
+            let a = edge
+                .raw_request("GET", &edge.console(), &path(operation), &[])
+                .await?;
+            let b = edge
+                .raw_request("GET", &edge.console(), &path(&no_operation), &[])
+                .await?;
+            assert_eq!(
+                masked(&a, operation),
+                masked(&b, &no_operation),
+                "{user}: operation{suffix}"
+            );
         }
     }
-    assert_eq!(cluster.record(&id).await?, before, "nothing that they tried had an effect");
+    assert_eq!(
+        cluster.record(&id).await?,
+        before,
+        "nothing that they tried had an effect"
+    );
     // An admin manages what is another's, and so may tell.
-    assert_eq!(site.api("admin").await?.workspace(&id).await?["owner"], "alice");
+    assert_eq!(
+        site.api("admin").await?.workspace(&id).await?["owner"],
+        "alice"
+    );
     Ok(())
 }
 
 pub(super) async fn in_mcp(site: Arc<Site>) -> anyhow::Result<()> {
     let alice = site.api("alice").await?;
-    let id = site.spawn(&alice, &Template::new("mcpone", "1.0"), json!({})).await?;
+    let id = site
+        .spawn(&alice, &Template::new("mcpone", "1.0"), json!({}))
+        .await?;
     let none = nobodys(&id);
     let bob = site.mcp("bob").await?;
-    let call = |tool: &str, id: &str| {
-        json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": tool, "arguments": {"id": id}}})
-    };
-    for tool in ["get_workspace", "start_workspace", "stop_workspace", "delete_workspace", "upgrade_workspace"] {
-        let (a, b) = (bob.post(&call(tool, &id)).await?, bob.post(&call(tool, &none)).await?);
-        assert_eq!((a.0, masked(a.2.as_bytes(), &id)), (b.0, masked(b.2.as_bytes(), &none)), "{tool}");
+    let call = |tool: &str, id: &str| json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": tool, "arguments": {"id": id}}});
+    for tool in [
+        "get_workspace",
+        "start_workspace",
+        "stop_workspace",
+        "delete_workspace",
+        "upgrade_workspace",
+    ] {
+        let (a, b) = (
+            bob.post(&call(tool, &id)).await?,
+            bob.post(&call(tool, &none)).await?,
+        );
+        assert_eq!(
+            (a.0, masked(a.2.as_bytes(), &id)),
+            (b.0, masked(b.2.as_bytes(), &none)),
+            "{tool}"
+        );
         let refused = bob.call(tool, json!({"id": id})).await?;
-        assert!(refused.is_error && refused.structured.is_none(), "{tool}: {refused:?}");
-        assert_eq!((&refused.text["code"], &refused.text["message"]), (&json!("access_denied"), &json!("Access Denied")), "{tool}");
+        assert!(
+            refused.is_error && refused.structured.is_none(),
+            "{tool}: {refused:?}"
+        );
+        assert_eq!(
+            (&refused.text["code"], &refused.text["message"]),
+            (&json!("access_denied"), &json!("Access Denied")),
+            "{tool}"
+        );
     }
     for tool in ["get_operation", "wait_for_operation"] {
-        let refused = bob.call(tool, json!({"operationId": format!("op-{}", "a".repeat(26))})).await?;
+        let refused = bob
+            .call(
+                tool,
+                json!({"operationId": format!("op-{}", "a".repeat(26))}),
+            )
+            .await?;
         assert!(refused.is_error, "{tool}");
         assert_eq!(refused.text["message"], "Access Denied", "{tool}");
     }
@@ -158,21 +300,45 @@ pub(super) async fn in_mcp(site: Arc<Site>) -> anyhow::Result<()> {
 }
 
 fn ids(list: &Value) -> Vec<&str> {
-    list["workspaces"].as_array().into_iter().flatten().filter_map(|workspace| workspace["id"].as_str()).collect()
+    list["workspaces"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|workspace| workspace["id"].as_str())
+        .collect()
 }
 
 pub(super) async fn lists_show_ones_own(site: Arc<Site>) -> anyhow::Result<()> {
-    let (alice, bob, admin) = (site.api("alice").await?, site.api("bob").await?, site.api("admin").await?);
-    site.spawn(&alice, &Template::new("listalice", "1.0"), json!({})).await?;
-    site.spawn(&bob, &Template::new("listbob", "1.0"), json!({})).await?;
+    let (alice, bob, admin) = (
+        site.api("alice").await?,
+        site.api("bob").await?,
+        site.api("admin").await?,
+    );
+    site.spawn(&alice, &Template::new("listalice", "1.0"), json!({}))
+        .await?;
+    site.spawn(&bob, &Template::new("listbob", "1.0"), json!({}))
+        .await?;
     let bobs = bob.get("/api/v1/workspaces").await?.expect(200)?;
-    assert!(ids(&bobs).contains(&"listbob") && !bobs.to_string().contains("alice"), "{bobs}");
-    // Asking for everyone's gets nobody more than they may see.
-    let asked = bob.get("/api/v1/workspaces?all=true").await?;
-    assert!(asked.status == 403 || !asked.body.to_string().contains("alice"), "{asked:?}");
-    let everyone = admin.get("/api/v1/workspaces?all=true").await?.expect(200)?;
-    assert!(ids(&everyone).contains(&"listbob") && ids(&everyone).contains(&"listalice"), "{everyone}");
-    let through_mcp = site.mcp("bob").await?.call("list_workspaces", json!({})).await?.ok()?;
+    assert!(
+        ids(&bobs).contains(&"listbob") && !bobs.to_string().contains("alice"),
+        "{bobs}"
+    );
+    let everyone = admin.get("/api/v1/workspaces").await?.expect(200)?;
+    assert!(
+        ids(&everyone).contains(&"listbob") && ids(&everyone).contains(&"listalice"),
+        "{everyone}"
+    );
+    let own = admin
+        .get("/api/v1/workspaces?mine=true")
+        .await?
+        .expect(200)?;
+    assert!(!ids(&own).contains(&"listbob"), "{own}");
+    let through_mcp = site
+        .mcp("bob")
+        .await?
+        .call("list_workspaces", json!({}))
+        .await?
+        .ok()?;
     assert!(!through_mcp.to_string().contains("alice"), "{through_mcp}");
     Ok(())
 }
@@ -182,13 +348,28 @@ pub(super) async fn visibility(site: Arc<Site>) -> anyhow::Result<()> {
     let template = Template::new("shared", "1.0").annotation(keys::VISIBILITY, "user:bob");
     let id = site.spawn(&alice, &template, json!({})).await?;
     assert_eq!(site.edge("bob").await?.get(&id, "/info").await?.status, 200);
-    assert_eq!(site.edge("vera").await?.get(&id, "/info").await?.status, 404);
-    assert_eq!(site.edge("admin").await?.get(&id, "/info").await?.status, 404);
+    assert_eq!(
+        site.edge("vera").await?.get(&id, "/info").await?.status,
+        404
+    );
+    assert_eq!(
+        site.edge("admin").await?.get(&id, "/info").await?.status,
+        404
+    );
     let bob = site.api("bob").await?;
-    assert_eq!(bob.get(&format!("/api/v1/workspaces/{id}")).await?.status, 403);
-    assert_eq!(bob.ask(Method::DELETE, &format!("/api/v1/workspaces/{id}"), None).await?.status, 403);
+    assert_eq!(
+        bob.get(&format!("/api/v1/workspaces/{id}")).await?.status,
+        403
+    );
+    assert_eq!(
+        bob.ask(Method::DELETE, &format!("/api/v1/workspaces/{id}"), None)
+            .await?
+            .status,
+        403
+    );
     // Half a rule is not what its author meant: private.
-    let template = Template::new("halfshared", "1.0").annotation(keys::VISIBILITY, "user:bob, everybody");
+    let template =
+        Template::new("halfshared", "1.0").annotation(keys::VISIBILITY, "user:bob, everybody");
     let id = site.spawn(&alice, &template, json!({})).await?;
     assert_eq!(site.edge("bob").await?.get(&id, "/info").await?.status, 404);
     Ok(())

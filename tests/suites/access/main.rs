@@ -12,21 +12,39 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     Suite::new(Options::default())
         .parallel(3)
-        .scenario("anothers_and_nobodys_are_one_at_the_edge", identical::at_the_edge)
+        .scenario(
+            "anothers_and_nobodys_are_one_at_the_edge",
+            identical::at_the_edge,
+        )
         .scenario("anothers_and_nobodys_are_one_in_json", identical::in_json)
         .scenario("anothers_and_nobodys_are_one_in_mcp", identical::in_mcp)
-        .scenario("a_stopped_one_cannot_be_told_apart_either", identical::while_stopped)
+        .scenario(
+            "a_stopped_one_cannot_be_told_apart_either",
+            identical::while_stopped,
+        )
         .scenario("lists_show_ones_own", identical::lists_show_ones_own)
-        .scenario("visibility_opens_pages_and_nothing_else", identical::visibility)
+        .scenario(
+            "visibility_opens_pages_and_nothing_else",
+            identical::visibility,
+        )
         .scenario("tokens_that_do_not_count", tokens::that_do_not_count)
         .scenario("the_challenge_leads_to_the_issuer", tokens::challenge)
         .scenario("viewers_look_and_do_not_touch", tokens::viewers)
         .scenario("admin_listeners_want_their_token", tokens::admin_listeners)
         .scenario("identity_headers_cannot_be_spoofed", headers::identity)
         .scenario("credentials_never_reach_a_pod", headers::credentials)
-        .scenario("a_session_opens_ones_workspaces_only", origins::a_session_opens_ones_workspaces_only)
-        .scenario("other_sites_cannot_use_a_session", origins::other_sites_cannot_use_a_session)
-        .scenario("a_hand_over_is_for_one_browser_and_one_host", origins::a_hand_over_is_for_one_browser_and_one_host)
+        .scenario(
+            "a_session_opens_ones_workspaces_only",
+            origins::a_session_opens_ones_workspaces_only,
+        )
+        .scenario(
+            "other_sites_cannot_use_a_session",
+            origins::other_sites_cannot_use_a_session,
+        )
+        .scenario(
+            "a_hand_over_is_for_one_browser_and_one_host",
+            origins::a_hand_over_is_for_one_browser_and_one_host,
+        )
         .scenario("signing_out_ends_the_console_session", origins::signing_out)
         .main()
 }

@@ -218,10 +218,16 @@ pub(super) async fn waits_end_with_every_step(site: Arc<Site>) -> anyhow::Result
         pod.labels().get(keys::UPGRADE_STATE).map(String::as_str),
         Some("committed")
     );
-    assert_eq!(
-        cluster.record(&id).await?.unwrap_or_default()["upgrade"],
-        json!(null)
-    );
+    until(
+        "the record to let go of the upgrade",
+        super::LONG,
+        || async {
+            let record = cluster.record(&id).await?.unwrap_or_default();
+            let at_rest = record["upgrade"].is_null() && record["pod"]["name"] == answer["podName"];
+            Ok(Observation::when(at_rest, (), record))
+        },
+    )
+    .await?;
     Ok(())
 }
 
