@@ -1,5 +1,10 @@
 //! Kills the executor at every write of an upgrade, in every way: the write lost, its reply lost,
 //! an error answered. Whoever goes on afterwards has no memory of it, and it must end well.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on has failed"
+)]
 
 mod support;
 

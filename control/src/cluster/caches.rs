@@ -34,7 +34,7 @@ impl Caches {
     pub fn start(cluster: &Cluster, touched: impl Fn(&str) + Clone + Send + 'static) -> Self {
         let changed = watch::Sender::new(0);
         let bump = |changed: &watch::Sender<u64>| {
-            changed.send_modify(|count| *count = count.wrapping_add(1))
+            changed.send_modify(|count| *count = count.wrapping_add(1));
         };
         let (on_record, on_pod, on_operation) = (changed.clone(), changed.clone(), changed.clone());
         let touched_by_record = touched.clone();

@@ -1,6 +1,10 @@
 //! An embedded API server in this process, a client that loses things on demand, and a kubelet
 //! that makes every pod ready at once.
-#![allow(dead_code, unreachable_pub, reason = "shared by test files, of which each uses its own part")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "shared by test files, of which each uses its own part"
+)]
 
 use http::{Method, Request, Response, StatusCode};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
