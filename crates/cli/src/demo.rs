@@ -19,8 +19,8 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use nogoo9_local::idp;
 use nogoo9_runtime::kube::{self, Retry};
+use nogoo9_runtime::shutdown::Shutdown;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
 
 use api::Api;
 use instance::Instance;
@@ -87,21 +87,20 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
 }
 
 async fn demo(args: &DemoArgs) -> anyhow::Result<()> {
-    let interrupted = CancellationToken::new();
-    let (token, signal) = (interrupted.clone(), tokio::signal::ctrl_c());
-    let _listening = AbortOnDropHandle::new(tokio::spawn(async move {
-        if signal.await.is_ok() {
-            token.cancel();
-        }
-    }));
+    let shutdown = Shutdown::listen().context("cannot listen for signals")?;
+    let interrupted = &shutdown.graceful;
     let instance = match &args.ready_file {
         Some(file) => Instance::attach(file)?,
-        None => unless(&interrupted, Instance::start(args.data_dir.as_deref())).await?,
+        None => unless(interrupted, Instance::start(args.data_dir.as_deref())).await?,
     };
-    let played = play(args, &instance, &interrupted).await;
-    let stopped = instance.stop().await;
-    let report = played?;
-    stopped?;
+    let work = Box::pin(async {
+        let played = play(args, &instance, interrupted).await;
+        let stopped = instance.stop().await;
+        let report = played?;
+        stopped.map(|()| report)
+    });
+    // A second signal leaves everything as it is; the demo's own instance ends with it.
+    let report = unless(&shutdown.force, work).await?;
     if let Some(file) = &args.json {
         let json = serde_json::to_vec_pretty(&report).context("the report is not JSON")?;
         std::fs::write(file, json)
