@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Longest scenario.
+/// Longest scenario, unless a suite says otherwise.
 const LIMIT: Duration = Duration::from_secs(240);
 
 type Run = Box<dyn FnOnce(Arc<Site>) -> BoxFuture<'static, anyhow::Result<()>> + Send>;
@@ -47,6 +47,7 @@ impl Scenario {
 pub struct Suite {
     options: Options,
     parallel: usize,
+    limit: Duration,
     scenarios: Vec<Scenario>,
 }
 
@@ -57,6 +58,7 @@ impl Suite {
         Self {
             options,
             parallel: 2,
+            limit: LIMIT,
             scenarios: Vec::new(),
         }
     }
@@ -65,6 +67,12 @@ impl Suite {
     #[must_use]
     pub fn parallel(self, parallel: usize) -> Self {
         Self { parallel, ..self }
+    }
+
+    /// With that much time for each scenario.
+    #[must_use]
+    pub fn limit(self, limit: Duration) -> Self {
+        Self { limit, ..self }
     }
 
     /// With one more scenario.
@@ -123,7 +131,7 @@ impl Suite {
             }
         };
         let results: Vec<bool> = stream::iter(self.scenarios)
-            .map(|scenario| run_one(scenario, Arc::clone(&site)))
+            .map(|scenario| run_one(scenario, Arc::clone(&site), self.limit))
             .buffer_unordered(self.parallel)
             .collect()
             .await;
@@ -151,15 +159,15 @@ impl Suite {
     }
 }
 
-async fn run_one(scenario: Scenario, site: Arc<Site>) -> bool {
+async fn run_one(scenario: Scenario, site: Arc<Site>, limit: Duration) -> bool {
     // A task of its own: a failed assertion ends the scenario, not the suite.
     let task = tokio::spawn(tokio::time::timeout(
-        LIMIT,
+        limit,
         (scenario.run)(Arc::clone(&site)),
     ));
     let result = match task.await {
         Ok(Ok(result)) => result,
-        Ok(Err(_)) => Err(anyhow!("not done within {LIMIT:?}")),
+        Ok(Err(_)) => Err(anyhow!("not done within {limit:?}")),
         Err(panic) => Err(anyhow!("{panic}")),
     };
     let state = if result.is_err() {
