@@ -55,10 +55,10 @@ impl Control {
             match found.map(|answer| answer.map(|mut all| all.next())) {
                 Ok(Ok(Some(address))) => self.address.store(Some(Arc::new(address))),
                 Ok(Ok(None)) | Err(_) => {
-                    tracing::warn!(name = &*name, "control's name has no address")
+                    tracing::warn!(name = &*name, "control's name has no address");
                 }
                 Ok(Err(error)) => {
-                    tracing::warn!(name = &*name, %error, "control's name cannot be looked up")
+                    tracing::warn!(name = &*name, %error, "control's name cannot be looked up");
                 }
             }
             tokio::time::sleep(LOOK_UP_EVERY).await;

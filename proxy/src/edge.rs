@@ -1,32 +1,32 @@
 //! Pingora's hooks. Each does one thing and leaves the deciding to pure modules.
 
+mod answer;
 mod context;
 mod pick;
 mod socket;
+mod upstream;
 
 use crate::control::Control;
-use crate::dial::Attempts;
-use crate::gate::{Decision, Gate, Opened};
+use crate::gate::{Decision, Gate, is_navigation};
 use crate::headers::{self, Mapping, Origin};
 use crate::hold::Holds;
-use crate::metrics::{By, Class, HoldEnd, HoldLabels, Metrics, RequestLabels};
+use crate::metrics::{By, Class, Metrics, RequestLabels};
 use crate::reply::Reply;
 use crate::sessions::{Kind, Sessions};
-use crate::tunnel::handshake::CONNECT;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::Method;
 use pingora::http::{RequestHeader, ResponseHeader};
-use pingora::protocols::TcpKeepalive;
 use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
-use pingora::upstreams::peer::{HttpPeer, HttpUpstreamRequestPolicy};
+use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType};
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
-use context::{Failure, Hop, PodHop};
+use context::{Failure, Hop};
 use pick::Picked;
+use upstream::{client_ip, peer};
 
 pub use context::Context;
 
@@ -85,6 +85,7 @@ impl ProxyHttp for Edge {
                     .await
             }
             Decision::Control { host } => {
+                ctx.wants_html = is_navigation(session.req_header());
                 ctx.hop = Hop::Control { host };
                 Ok(false)
             }
@@ -366,184 +367,6 @@ impl ProxyHttp for Edge {
             "request"
         );
     }
-}
-
-impl Edge {
-    /// Picks a pod for a request that may go to one, and holds it until there is one.
-    async fn open(
-        &self,
-        session: &mut Session,
-        ctx: &mut Context,
-        opened: Opened,
-    ) -> pingora::Result<bool> {
-        let deadline = ctx.started + self.holds.bounds.timeout;
-        let page_at = opened.html.then(|| ctx.started + PAGE_AFTER);
-        let mut attempts = Attempts::default();
-        if opened.websocket {
-            return self.socket(session, ctx, opened, attempts, deadline).await;
-        }
-        let picked = self
-            .pick(
-                session.as_downstream_mut(),
-                &opened,
-                Kind::Request,
-                &mut attempts,
-                deadline,
-                page_at,
-            )
-            .await;
-        match picked {
-            Picked::Pod(backend, entered) => {
-                let left = opened.caller.expires.saturating_sub(unix_now()).max(0);
-                let expires = ctx.started + Duration::from_secs(u64::try_from(left).unwrap_or(0));
-                ctx.hop = Hop::Pod(Box::new(PodHop {
-                    opened,
-                    attempts,
-                    deadline,
-                    expires,
-                    repeats: 0,
-                    next: Some((backend, entered)),
-                    current: None,
-                }));
-                Ok(false)
-            }
-            other => self.not_served(session, ctx, &opened, &other).await,
-        }
-    }
-
-    /// Answers a request for which there is no pod.
-    async fn not_served(
-        &self,
-        session: &mut Session,
-        ctx: &mut Context,
-        opened: &Opened,
-        picked: &Picked,
-    ) -> pingora::Result<bool> {
-        ctx.failure = picked.failure();
-        match picked.reply(opened) {
-            Some(reply) => self.reply(session, ctx, &reply).await,
-            None => {
-                session.set_keepalive(None);
-                Ok(true)
-            }
-        }
-    }
-
-    fn failure_reply(&self, e: &Error, ctx: &Context) -> Reply {
-        match (&ctx.hop, &ctx.failure) {
-            (Hop::Pod(hop), Some(failure)) => failure.reply(&hop.opened),
-            (Hop::Pod(hop), None) => match e.etype() {
-                ErrorType::ConnectTimedout
-                | ErrorType::ConnectRefused
-                | ErrorType::ConnectError => Failure::TimedOut.reply(&hop.opened),
-                _ => Reply::bad_gateway(hop.opened.html),
-            },
-            (Hop::Control { .. }, _) => Reply::unavailable(
-                ctx.wants_html,
-                "The console is not reachable at the moment. Workspaces go on working.",
-            ),
-            (Hop::None, _) => Reply::unavailable(false, "The request could not be handled."),
-        }
-    }
-
-    async fn reply(
-        &self,
-        session: &mut Session,
-        ctx: &mut Context,
-        reply: &Reply,
-    ) -> pingora::Result<bool> {
-        ctx.status = reply.status.as_u16();
-        self.write(session, reply).await?;
-        Ok(true)
-    }
-
-    async fn write(&self, session: &mut Session, reply: &Reply) -> pingora::Result<()> {
-        // What the client still sends is not read, so the connection cannot be used again.
-        if !session.as_downstream_mut().is_body_empty() {
-            session.set_keepalive(None);
-        }
-        let bodiless = session.req_header().method == Method::HEAD || reply.body.is_empty();
-        session
-            .write_response_header(reply.head()?, bodiless)
-            .await?;
-        if !bodiless {
-            session
-                .write_response_body(Some(reply.body.clone()), true)
-                .await?;
-        }
-        Ok(())
-    }
-
-    /// Makes a client's request one for a pod.
-    fn shape(
-        &self,
-        request: &mut RequestHeader,
-        opened: &Opened,
-        client: Option<std::net::IpAddr>,
-        strip_prefix: bool,
-        identity: bool,
-    ) -> pingora::Result<()> {
-        let prefix = opened.prefix();
-        if let Some(target) = target(request, prefix.as_deref().filter(|_| strip_prefix)) {
-            request.set_raw_path(&target)?;
-        }
-        let origin = Origin {
-            host: &opened.host,
-            scheme: self.gate.console.scheme(),
-            client,
-        };
-        let caller = identity.then_some(&opened.caller.caller);
-        headers::towards_pod(request, &self.gate.auth, origin, caller, prefix.as_deref())
-    }
-
-    fn held(&self, end: HoldEnd) {
-        self.metrics.holds.get_or_create(&HoldLabels { end }).inc();
-    }
-}
-
-/// The target as the pod gets it: without the prefix, and never in absolute form. `None`: as it is.
-fn target(request: &RequestHeader, prefix: Option<&str>) -> Option<Vec<u8>> {
-    let raw = request.raw_path();
-    let origin_form: &[u8] = if raw.starts_with(b"/") || raw == b"*" {
-        raw
-    } else {
-        request
-            .uri
-            .path_and_query()
-            .map_or(b"/".as_slice(), |path| path.as_str().as_bytes())
-    };
-    match prefix {
-        Some(prefix) => origin_form
-            .strip_prefix(prefix.as_bytes())
-            .map(<[u8]>::to_vec),
-        None if origin_form.len() == raw.len() => None,
-        None => Some(origin_form.to_vec()),
-    }
-}
-
-fn peer(address: std::net::SocketAddr, idle: Duration) -> HttpPeer {
-    let mut peer = HttpPeer::new(address, false, String::new());
-    peer.options.connection_timeout = Some(CONNECT);
-    peer.options.total_connection_timeout = Some(CONNECT);
-    peer.options.write_timeout = Some(Duration::from_secs(60));
-    peer.options.idle_timeout = Some(idle);
-    // Answers may be silent for as long as they like; a node that is gone is noticed by this.
-    peer.options.tcp_keepalive = Some(TcpKeepalive {
-        idle: Duration::from_secs(15),
-        interval: Duration::from_secs(5),
-        count: 3,
-        user_timeout: Duration::from_secs(30),
-    });
-    // WebSockets are relayed by us; nothing else is upgraded.
-    peer.options.http_upstream_request_policy = HttpUpstreamRequestPolicy::deny_upgrades();
-    peer
-}
-
-fn client_ip(session: &Session) -> Option<std::net::IpAddr> {
-    session
-        .client_addr()
-        .and_then(|addr| addr.as_inet())
-        .map(std::net::SocketAddr::ip)
 }
 
 /// The clock that tokens are judged by.

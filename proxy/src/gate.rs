@@ -5,7 +5,7 @@ use crate::reply::Reply;
 use crate::route::{Mode, Place, Router, Target};
 use crate::table::{Route, Table, Workspace};
 use crate::tunnel::handshake::wants_websocket;
-use http::header::{ACCEPT, HOST, LOCATION, SET_COOKIE, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, HOST, SET_COOKIE, WWW_AUTHENTICATE};
 use http::{Method, StatusCode};
 use nogoo9_identity::code::{is_nonce, new_nonce, nonce_hash};
 use nogoo9_identity::{Authenticator, TokenError, Verified, challenge, cookie};
@@ -151,6 +151,12 @@ impl Gate {
             Err(TokenError::UnknownKey | TokenError::KeysUnavailable) if !keys_fetched => {
                 return Decision::FetchKeys;
             }
+            Err(error @ TokenError::KeysUnavailable) => {
+                return Decision::Reply(Reply::unavailable(
+                    false,
+                    &format!("Nobody can be recognised: {error}."),
+                ));
+            }
             Err(error) => return Decision::Reply(self.unauthorized(Some(error))),
         };
         // Not there and not yours take the same way out, so that they cannot be told apart.
@@ -159,7 +165,13 @@ impl Gate {
             may_open(&caller, &route, place.mode)
         });
         let Some(workspace) = open else {
-            return Decision::Reply(self.not_found(html));
+            if self.table.is_complete() {
+                return Decision::Reply(self.not_found(html));
+            }
+            return Decision::Reply(Reply::unavailable(
+                html,
+                "The edge has just started and does not know all workspaces yet.",
+            ));
         };
         if place.ours.is_some() {
             return Decision::Reply(status(&workspace.route()));
@@ -248,14 +260,10 @@ fn status(route: &Route) -> Reply {
 
 fn slash(id: &str, query: Option<&str>) -> Reply {
     let query = query.map_or_else(String::new, |query| format!("?{query}"));
-    let mut reply = Reply::redirect(
+    Reply::redirect(
         StatusCode::PERMANENT_REDIRECT,
         format!("/route/{id}/{query}"),
-    );
-    reply
-        .headers
-        .retain(|(name, value)| *name != LOCATION.as_str() || value.is_ascii());
-    reply
+    )
 }
 
 /// The host as the client asked for it: `:authority` of HTTP/2, else the `Host` header.
@@ -271,7 +279,7 @@ fn host_of(request: &RequestHeader) -> &str {
 }
 
 /// Whether a browser loads a document: says so itself, or, being an old one, wants HTML.
-fn is_navigation(request: &RequestHeader) -> bool {
+pub(crate) fn is_navigation(request: &RequestHeader) -> bool {
     if request.method != Method::GET && request.method != Method::HEAD {
         return false;
     }

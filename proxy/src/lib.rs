@@ -11,6 +11,7 @@ pub mod args;
 pub mod control;
 pub mod dial;
 pub mod edge;
+pub mod follow;
 pub mod gate;
 pub mod headers;
 pub mod hold;

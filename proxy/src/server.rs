@@ -4,14 +4,14 @@ use crate::admin;
 use crate::args::Settings;
 use crate::control::Control;
 use crate::edge::Edge;
+use crate::follow;
 use crate::gate::Gate;
 use crate::hold::Holds;
 use crate::metrics::{Gauges, Metrics};
 use crate::route::Router;
 use crate::sessions::{End, Sessions};
-use crate::table::{Noted, Table, Writer};
+use crate::table::Table;
 use anyhow::Context as _;
-use k8s_openapi::api::core::v1::Pod;
 use nogoo9_identity::Authenticator;
 use nogoo9_identity::bearer::{BearerConfig, Bearers};
 use nogoo9_identity::cookie::CookieNames;
@@ -20,13 +20,9 @@ use nogoo9_identity::policy::ClaimPolicy;
 use nogoo9_identity::session::Sessions as SessionTokens;
 use nogoo9_identity::source::KeySource;
 use nogoo9_model::access::Role;
-use nogoo9_model::keys;
-use nogoo9_model::pod::PodView;
 use nogoo9_runtime::admin::{Check, Readiness};
 use nogoo9_runtime::args::Identity;
-use nogoo9_runtime::kube::{Retry, connect};
 use nogoo9_runtime::{admin as listener, listen, shutdown::Shutdown};
-use nogoo9_watch::{Change, Config, Watch};
 use pingora::apps::HttpServerOptions;
 use pingora::listeners::ListenerConfig;
 use pingora::listeners::TcpSocketOptions;
@@ -38,13 +34,11 @@ use pingora::server::{Fds, ListenFds};
 use pingora::services::Service as _;
 use std::net::SocketAddr;
 use std::os::fd::IntoRawFd as _;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 
-/// How often workspaces without pods are looked at.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// How often slow conditions (keys, requests in flight) are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Longest wait for the first list of pods before requests are taken all the same: the console must
@@ -64,7 +58,7 @@ const POOL: usize = 2048;
 pub fn run(settings: Settings) -> anyhow::Result<()> {
     settings.common.telemetry.install()?;
     // Refused if one is installed already; either will do.
-    let _ = nogoo9_identity::http_client(&settings.control);
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("nogoo9-proxy")
@@ -88,7 +82,7 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
     let sessions = Sessions::new();
     let mut registry = prometheus_client::registry::Registry::default();
     let metrics = Metrics::new(&mut registry);
-    let watch = follow_pods(&settings, &table, &sessions, &metrics).await?;
+    let watch = follow::pods(&settings, &table, &sessions, &metrics).await?;
     registry.register_collector(Box::new(Gauges {
         table: table.clone(),
         sessions: sessions.clone(),
@@ -225,7 +219,7 @@ fn start(
     fds.add(name, public.into_std().context("--listen")?.into_raw_fd());
     let fds: ListenFds = Arc::new(fds.into());
     Ok(tokio::spawn(async move {
-        service.start_service(Some(fds), stopped, 1).await
+        service.start_service(Some(fds), stopped, 1).await;
     }))
 }
 
@@ -272,77 +266,4 @@ async fn ready_when_keys(keys: Keys, check: Check) {
         tokio::time::sleep(LOOK_EVERY).await;
     }
     check.ready();
-}
-
-/// Watches pods and keeps the table; ends sockets whose pod is gone.
-async fn follow_pods(
-    settings: &Settings,
-    table: &Table,
-    sessions: &Sessions,
-    metrics: &Metrics,
-) -> anyhow::Result<Watch<PodView>> {
-    let kube = &settings.common.kube;
-    let connection = connect(kube.kubeconfig.as_deref(), Retry::Off).await?;
-    let api: kube::Api<Pod> = kube::Api::namespaced(connection.client, &kube.workspaces_namespace);
-    let writer = Arc::new(Mutex::new(Writer::new(
-        table.clone(),
-        settings.hold.timeout,
-    )));
-    tokio::spawn(sweep(writer.clone()));
-    let (sessions, metrics, table) = (sessions.clone(), metrics.clone(), table.clone());
-    let sink = move |change: Change<PodView>| {
-        let now = Instant::now();
-        match change {
-            Change::Applied(pod) => {
-                for noted in lock(&writer).applied(pod, now) {
-                    note(&noted, &metrics);
-                }
-            }
-            Change::Deleted(pod) => {
-                note(&lock(&writer).deleted(&pod.uid, now), &metrics);
-                let ended = sessions.end_pod(&pod.uid, End::Restart);
-                if ended > 0 {
-                    tracing::info!(
-                        pod = pod.name,
-                        sockets = ended,
-                        "pod is gone; its sockets were ended"
-                    );
-                }
-            }
-            Change::Synced => tracing::debug!(workspaces = table.len(), "all pods were listed"),
-        }
-    };
-    let selector = Config::labels(keys::pods_selector());
-    Ok(Watch::start(
-        api,
-        selector,
-        |pod: Pod| PodView::from_pod(&pod).ok(),
-        sink,
-    ))
-}
-
-async fn sweep(writer: Arc<Mutex<Writer>>) {
-    loop {
-        tokio::time::sleep(SWEEP_EVERY).await;
-        lock(&writer).sweep(Instant::now());
-    }
-}
-
-fn lock(writer: &Mutex<Writer>) -> std::sync::MutexGuard<'_, Writer> {
-    // Whoever panicked left whole entries behind.
-    writer.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn note(noted: &Noted, metrics: &Metrics) {
-    if let Some((workspace, pod)) = &noted.switched {
-        metrics.switches.inc();
-        tracing::info!(workspace = &**workspace, pod, "route changed");
-    }
-    if !noted.ignored.is_empty() {
-        metrics.conflicts.inc_by(noted.ignored.len() as u64);
-        tracing::warn!(pods = ?noted.ignored, "pods claim a workspace id that is another's; they are ignored");
-    }
-    if noted.bad_generation {
-        metrics.bad_generations.inc();
-    }
 }

@@ -14,14 +14,20 @@ use nogoo9_model::wire;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::sync::Notify;
 
 pub use writer::{Noted, Writer};
 
 /// The table. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Table(Arc<papaya::HashMap<Arc<str>, Arc<Workspace>>>);
+pub struct Table(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    workspaces: papaya::HashMap<Arc<str>, Arc<Workspace>>,
+    complete: AtomicBool,
+}
 
 /// One workspace, for as long as the table knows it.
 #[derive(Debug)]
@@ -167,13 +173,25 @@ impl Table {
     /// The workspace of that id.
     #[must_use]
     pub fn get(&self, id: &str) -> Option<Arc<Workspace>> {
-        self.0.pin().get(id).cloned()
+        self.0.workspaces.pin().get(id).cloned()
+    }
+
+    /// Notes that all pods were listed once.
+    pub fn complete(&self) {
+        self.0.complete.store(true, Ordering::Release);
+    }
+
+    /// Whether all pods were listed once. Before that, a missing workspace may be one that was not
+    /// heard of yet.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.0.complete.load(Ordering::Acquire)
     }
 
     /// Number of workspaces known.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.0.workspaces.len()
     }
 
     /// Whether none is known.
@@ -187,6 +205,7 @@ impl Table {
     pub fn to_wire(&self) -> wire::Routes {
         let routes: BTreeMap<String, wire::Route> = self
             .0
+            .workspaces
             .pin()
             .iter()
             .map(|(id, workspace)| {

@@ -2,7 +2,8 @@
 
 use super::context::Context;
 use super::pick::Picked;
-use super::{Edge, client_ip, unix_now};
+use super::upstream::client_ip;
+use super::{Edge, unix_now};
 use crate::dial::Attempts;
 use crate::gate::Opened;
 use crate::headers::{self, Mapping};

@@ -99,7 +99,7 @@ impl Writer {
             let again = self.leaving.iter().any(|(_, other)| *other == id);
             if !again && self.workspaces.get(&id).is_none_or(Vec::is_empty) {
                 self.workspaces.remove(&id);
-                self.table.0.pin().remove(&id);
+                self.table.0.workspaces.pin().remove(&id);
             }
         }
     }
@@ -125,6 +125,7 @@ impl Writer {
             None => {
                 self.table
                     .0
+                    .workspaces
                     .pin()
                     .insert(id.clone(), Arc::new(Workspace::new(id.clone(), route)));
             }

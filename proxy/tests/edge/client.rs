@@ -106,13 +106,11 @@ impl Connection {
         let mut answer = self.head().await;
         if answer.header("transfer-encoding") == Some("chunked") {
             loop {
-                let size = self.line().await;
-                let size = usize::from_str_radix(size.trim(), 16).unwrap();
-                let chunk = self.exactly(size + 2).await;
-                answer.body.extend_from_slice(&chunk[..size]);
-                if size == 0 {
+                let chunk = self.chunk().await;
+                if chunk.is_empty() {
                     return answer;
                 }
+                answer.body.extend_from_slice(&chunk);
             }
         }
         match answer.header("content-length") {
@@ -124,6 +122,15 @@ impl Connection {
             None => answer.body = self.rest().await,
         }
         answer
+    }
+
+    /// The next chunk of a chunked body; the last one is empty.
+    pub(crate) async fn chunk(&mut self) -> Vec<u8> {
+        let size = self.line().await;
+        let size = usize::from_str_radix(size.trim(), 16).unwrap();
+        let mut chunk = self.exactly(size + 2).await;
+        assert_eq!(chunk.split_off(size), b"\r\n");
+        chunk
     }
 
     async fn line(&mut self) -> String {

@@ -5,6 +5,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
     reason = "tests and their helpers"
 )]
 
@@ -12,6 +13,7 @@ mod access;
 mod client;
 mod cluster;
 mod configuration;
+mod http2;
 mod hygiene;
 mod proxy;
 mod resilience;

@@ -101,7 +101,8 @@ impl Stage {
             .arg("--admin-token-file")
             .arg(&token_file)
             .args(flags);
-        let child = command.spawn().unwrap();
+        let log = std::fs::File::create(dir.path().join("proxy.log")).unwrap();
+        let child = command.stderr(log).spawn().unwrap();
         let stage = Self {
             cluster,
             control,
@@ -248,6 +249,12 @@ impl Stage {
 impl Drop for Stage {
     fn drop(&mut self) {
         self.idp.cancel();
+        if std::thread::panicking() {
+            println!(
+                "{}",
+                std::fs::read_to_string(self.dir.path().join("proxy.log")).unwrap_or_default()
+            );
+        }
     }
 }
 

@@ -81,7 +81,7 @@ async fn a_switch_under_load_loses_no_request() {
             crate::eventually("requests", || async {
                 served.load(Ordering::SeqCst) >= count
             })
-            .await
+            .await;
         }
     };
     reached(200).await;
@@ -344,4 +344,45 @@ async fn everything_else_is_control_or_nobody() {
     stage.control.kill();
     let down = stage.ask("GET", CONSOLE, "/", &[]).await;
     assert_eq!((down.status, down.header("retry-after")), (503, Some("5")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_come_one_by_one_and_count_as_open() {
+    let stage = Stage::start().await;
+    let app = Upstream::start("app").await;
+    let uid = stage
+        .cluster
+        .run(&Spec::new("app", "dev", 1, app.address))
+        .await;
+    stage.routed("dev", Some(&uid)).await;
+    let host = format!("dev.{CONSOLE}");
+    let cookie = stage.cookie_on("alice", &host);
+    let mut connection = Connection::open(stage.address).await;
+    let headers = [
+        ("Cookie", cookie.as_str()),
+        ("Sec-Fetch-Site", "same-origin"),
+        ("Connection", "close"),
+    ];
+    connection
+        .send(request("GET", &host, "/events", &headers))
+        .await;
+    let head = connection.head().await;
+    assert_eq!(
+        (head.status, head.header("content-type")),
+        (200, Some("text/event-stream"))
+    );
+    assert_eq!(connection.chunk().await, b"data: one\n\n");
+    assert_eq!(
+        stage.admin("/sessions?workspace=dev").await["sessions"][&uid],
+        1
+    );
+    app.release();
+    assert_eq!(connection.chunk().await, b"data: two\n\n");
+    assert_eq!(connection.rest().await, b"0\r\n\r\n");
+    crate::eventually("the session to end", || async {
+        stage.admin("/sessions?workspace=dev").await["sessions"]
+            .get(&uid)
+            .is_none()
+    })
+    .await;
 }

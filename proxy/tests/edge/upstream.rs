@@ -48,6 +48,7 @@ impl Upstream {
             .route("/socket", get(socket))
             .route("/slow", get(wait))
             .route("/answer", any(answer))
+            .route("/events", get(events))
             .fallback(any(echo))
             .with_state(shared);
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -64,7 +65,9 @@ impl Upstream {
         let connections = Arc::<AtomicUsize>::default();
         let counted = bound.tap_io({
             let connections = connections.clone();
-            move |_| drop(connections.fetch_add(1, Ordering::SeqCst))
+            move |_| {
+                connections.fetch_add(1, Ordering::SeqCst);
+            }
         });
         runtime.spawn(async move { axum::serve(counted, router).await.unwrap() });
         Self {
@@ -126,6 +129,18 @@ async fn wait(State(shared): State<Shared>) -> String {
     let mut slow = shared.slow.subscribe();
     slow.wait_for(|released| *released).await.unwrap();
     format!("{}\n", shared.name)
+}
+
+/// One event at once, and one more when it is released.
+async fn events(State(shared): State<Shared>) -> Response {
+    let first = futures::stream::once(async { Ok::<_, std::io::Error>("data: one\n\n") });
+    let second = futures::stream::once(async move {
+        let mut slow = shared.slow.subscribe();
+        slow.wait_for(|released| *released).await.unwrap();
+        Ok("data: two\n\n")
+    });
+    let body = Body::from_stream(futures::StreamExt::chain(first, second));
+    ([("content-type", "text/event-stream")], body).into_response()
 }
 
 /// Answers with the headers that the query asks for: `?name=value&name=value`.

@@ -1,0 +1,125 @@
+//! What the client is told, and a pod for whoever may have one.
+
+use super::context::{Context, Failure, Hop, PodHop};
+use super::pick::Picked;
+use super::{Edge, PAGE_AFTER, unix_now};
+use crate::dial::Attempts;
+use crate::gate::Opened;
+use crate::metrics::{HoldEnd, HoldLabels};
+use crate::reply::Reply;
+use crate::sessions::Kind;
+use http::Method;
+use pingora::proxy::Session;
+use pingora::{Error, ErrorType};
+use std::time::Duration;
+
+impl Edge {
+    /// Picks a pod for a request that may go to one, and holds it until there is one.
+    pub(super) async fn open(
+        &self,
+        session: &mut Session,
+        ctx: &mut Context,
+        opened: Opened,
+    ) -> pingora::Result<bool> {
+        let deadline = ctx.started + self.holds.bounds.timeout;
+        let page_at = opened.html.then(|| ctx.started + PAGE_AFTER);
+        let mut attempts = Attempts::default();
+        if opened.websocket {
+            return self.socket(session, ctx, opened, attempts, deadline).await;
+        }
+        let picked = self
+            .pick(
+                session.as_downstream_mut(),
+                &opened,
+                Kind::Request,
+                &mut attempts,
+                deadline,
+                page_at,
+            )
+            .await;
+        match picked {
+            Picked::Pod(backend, entered) => {
+                let left = opened.caller.expires.saturating_sub(unix_now()).max(0);
+                let expires = ctx.started + Duration::from_secs(u64::try_from(left).unwrap_or(0));
+                ctx.hop = Hop::Pod(Box::new(PodHop {
+                    opened,
+                    attempts,
+                    deadline,
+                    expires,
+                    repeats: 0,
+                    next: Some((backend, entered)),
+                    current: None,
+                }));
+                Ok(false)
+            }
+            other => self.not_served(session, ctx, &opened, &other).await,
+        }
+    }
+
+    /// Answers a request for which there is no pod.
+    pub(super) async fn not_served(
+        &self,
+        session: &mut Session,
+        ctx: &mut Context,
+        opened: &Opened,
+        picked: &Picked,
+    ) -> pingora::Result<bool> {
+        ctx.failure = picked.failure();
+        match picked.reply(opened) {
+            Some(reply) => self.reply(session, ctx, &reply).await,
+            None => {
+                session.set_keepalive(None);
+                Ok(true)
+            }
+        }
+    }
+
+    pub(super) fn failure_reply(&self, e: &Error, ctx: &Context) -> Reply {
+        match (&ctx.hop, &ctx.failure) {
+            (Hop::Pod(hop), Some(failure)) => failure.reply(&hop.opened),
+            (Hop::Pod(hop), None) => match e.etype() {
+                ErrorType::ConnectTimedout
+                | ErrorType::ConnectRefused
+                | ErrorType::ConnectError => Failure::TimedOut.reply(&hop.opened),
+                _ => Reply::bad_gateway(hop.opened.html),
+            },
+            (Hop::Control { .. }, _) => Reply::unavailable(
+                ctx.wants_html,
+                "The console is not reachable at the moment. Workspaces go on working.",
+            ),
+            (Hop::None, _) => Reply::unavailable(false, "The request could not be handled."),
+        }
+    }
+
+    pub(super) async fn reply(
+        &self,
+        session: &mut Session,
+        ctx: &mut Context,
+        reply: &Reply,
+    ) -> pingora::Result<bool> {
+        ctx.status = reply.status.as_u16();
+        self.write(session, reply).await?;
+        Ok(true)
+    }
+
+    pub(super) async fn write(&self, session: &mut Session, reply: &Reply) -> pingora::Result<()> {
+        // What the client still sends is not read, so the connection cannot be used again.
+        if !session.as_downstream_mut().is_body_empty() {
+            session.set_keepalive(None);
+        }
+        let bodiless = session.req_header().method == Method::HEAD || reply.body.is_empty();
+        session
+            .write_response_header(reply.head()?, bodiless)
+            .await?;
+        if !bodiless {
+            session
+                .write_response_body(Some(reply.body.clone()), true)
+                .await?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn held(&self, end: HoldEnd) {
+        self.metrics.holds.get_or_create(&HoldLabels { end }).inc();
+    }
+}

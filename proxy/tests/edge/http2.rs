@@ -1,0 +1,69 @@
+//! HTTP/2 clients in front of HTTP/1 pods.
+
+use crate::cluster::Spec;
+use crate::proxy::{CONSOLE, Stage};
+use crate::upstream::Upstream;
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::{Bytes, Frame};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use std::convert::Infallible;
+
+type Body = http_body_util::combinators::BoxBody<Bytes, Infallible>;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cookies_are_joined_and_uploads_end_once() {
+    let stage = Stage::with(&["--h2c"]).await;
+    let app = Upstream::start("app").await;
+    let uid = stage
+        .cluster
+        .run(&Spec::new("app", "dev", 1, app.address))
+        .await;
+    stage.routed("dev", Some(&uid)).await;
+    // HTTP/1 goes on beside it.
+    assert_eq!(stage.get("dev", "/").await.status, 200);
+    let host = format!("dev.{CONSOLE}");
+    let cookie = stage.cookie_on("alice", &host);
+    let stream = tokio::net::TcpStream::connect(stage.address).await.unwrap();
+    let (mut client, connection) = hyper::client::conn::http2::handshake::<_, _, Body>(
+        TokioExecutor::new(),
+        TokioIo::new(stream),
+    )
+    .await
+    .unwrap();
+    tokio::spawn(connection);
+    let before = app.connections();
+    for n in 0..5 {
+        // A streamed body ends in an empty DATA frame.
+        let frames = [Ok(Frame::data(Bytes::from(format!("upload {n}"))))];
+        let body = StreamBody::new(futures::stream::iter(frames)).boxed();
+        let request = Request::post(format!("http://{host}/upload"))
+            .header("cookie", "a=1")
+            .header("cookie", &cookie)
+            .header("cookie", "b=2")
+            .header("sec-fetch-site", "same-origin")
+            .body(body)
+            .unwrap();
+        let response = client.send_request(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        let text = response.into_body().collect().await.unwrap().to_bytes();
+        let text = String::from_utf8(text.to_vec()).unwrap();
+        assert!(
+            text.starts_with("app\nPOST /upload\n") && text.ends_with(&format!("\n\nupload {n}")),
+            "{text}"
+        );
+        assert_eq!(
+            text.lines()
+                .filter(|line| line.starts_with("cookie: "))
+                .collect::<Vec<_>>(),
+            ["cookie: a=1; b=2"]
+        );
+        assert!(text.contains(&format!("\nhost: {host}\n")), "{text}");
+    }
+    // None of the uploads spoilt the connection to the pod for the next.
+    assert!(
+        app.connections() - before <= 1,
+        "{} connections",
+        app.connections() - before
+    );
+}
