@@ -28,11 +28,7 @@ pub(super) async fn upgrade(parts: &Parts, caller: &Caller, id: &str) -> Answer<
             return Err(Denied::AccessDenied.into());
         };
         if let Some(begun) = &stored.value.upgrade {
-            if !has_ended(parts, begun).await? {
-                return answer(parts, &stored.value, begun).await;
-            }
-            let_go(parts, id, begun).await;
-            continue;
+            return answer(parts, &stored.value, begun).await;
         }
         let Some(next) = begin(parts, caller, &stored.value, &operation).await? else {
             return Ok(up_to_date(&stored.value));
@@ -62,23 +58,6 @@ pub(super) async fn upgrade(parts: &Parts, caller: &Caller, id: &str) -> Answer<
         }
     }
     Err(ServiceError::Contended)
-}
-
-/// An upgrade ends in two writes: the operation says so, then the record lets go of it. Whoever saw
-/// the first may ask for the next upgrade before the second, and must not be given the old one.
-async fn has_ended(parts: &Parts, begun: &Begun) -> Answer<bool> {
-    let stored = parts.cluster.operation(&begun.operation).await?;
-    Ok(stored.is_some_and(|stored| stored.value.state.is_terminal()))
-}
-
-/// Waits for that second write, within bounds.
-async fn let_go(parts: &Parts, id: &str, begun: &Begun) {
-    parts.engine.poke(id);
-    shown(parts, id, |listed| {
-        let upgrade = listed.and_then(|listed| listed.record.value.upgrade.as_ref());
-        upgrade.is_none_or(|upgrade| upgrade.operation != begun.operation)
-    })
-    .await;
 }
 
 enum Written {
