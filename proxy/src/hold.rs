@@ -18,8 +18,8 @@ pub struct Bounds {
     pub total: usize,
 }
 
-/// Counts what is held.
-#[derive(Debug)]
+/// Counts what is held. Clones share the count.
+#[derive(Debug, Clone)]
 pub struct Holds {
     /// The bounds.
     pub bounds: Bounds,

@@ -1,5 +1,6 @@
 //! What is counted. Labels come from closed sets: no ids, no names, no texts of errors.
 
+use crate::hold::Holds;
 use crate::sessions::{Kind, Sessions};
 use crate::table::Table;
 use nogoo9_watch::Status;
@@ -175,6 +176,8 @@ pub struct Gauges {
     pub table: Table,
     /// Open sessions.
     pub sessions: Sessions,
+    /// Held requests.
+    pub holds: Holds,
     /// The pod watch.
     pub watch: Status,
 }
@@ -183,7 +186,7 @@ impl Collector for Gauges {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let gauge = |n: usize| ConstGauge::new(i64::try_from(n).unwrap_or(i64::MAX));
         let counts = self.watch.counts();
-        let gauges: [(&str, &str, ConstGauge<i64>); 4] = [
+        let gauges: [(&str, &str, ConstGauge<i64>); 5] = [
             (
                 "nogoo9_proxy_routes",
                 "Workspaces in the routing table",
@@ -198,6 +201,11 @@ impl Collector for Gauges {
                 "nogoo9_proxy_open_requests",
                 "Requests in flight to pods",
                 gauge(self.sessions.count(Kind::Request)),
+            ),
+            (
+                "nogoo9_proxy_held_requests",
+                "Requests that wait for a pod",
+                gauge(self.holds.count()),
             ),
             (
                 "nogoo9_proxy_watch_failing",

@@ -83,9 +83,11 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
     let mut registry = prometheus_client::registry::Registry::default();
     let metrics = Metrics::new(&mut registry);
     let watch = follow::pods(&settings, &table, &sessions, &metrics).await?;
+    let holds = Holds::new(settings.hold);
     registry.register_collector(Box::new(Gauges {
         table: table.clone(),
         sessions: sessions.clone(),
+        holds: holds.clone(),
         watch: watch.status(),
     }));
 
@@ -131,7 +133,7 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
         ),
         control,
         sessions: sessions.clone(),
-        holds: Holds::new(settings.hold),
+        holds,
         metrics,
         sockets: sockets.clone(),
     };

@@ -222,6 +222,25 @@ impl Stage {
         serde_json::from_slice(&answer.body).unwrap()
     }
 
+    /// A metric without labels.
+    pub(crate) async fn metric(&self, name: &str) -> i64 {
+        let mut connection = Connection::open(self.admin).await;
+        connection
+            .send(request(
+                "GET",
+                "admin",
+                "/metrics",
+                &[("Connection", "close")],
+            ))
+            .await;
+        let text = connection.answer().await.text();
+        let prefix = format!("nogoo9_proxy_{name} ");
+        let line = text.lines().find_map(|line| line.strip_prefix(&prefix));
+        line.unwrap_or_else(|| panic!("no {name} in:\n{text}"))
+            .parse()
+            .unwrap()
+    }
+
     /// Waits until the proxy routes a workspace to the pod of that uid; `None`: to no pod.
     pub(crate) async fn routed(&self, workspace: &str, uid: Option<&str>) {
         eventually("the route", || async {

@@ -62,13 +62,8 @@ async fn a_pod_that_comes_back_is_found_without_an_event() {
             &[("Cookie", &cookie), ("Sec-Fetch-Site", "same-origin")],
         ))
         .await;
-    let metrics = async || {
-        let mut connection = Connection::open(stage.admin).await;
-        connection.send(request("GET", "x", "/metrics", &[])).await;
-        connection.answer().await.text()
-    };
     crate::eventually("a retry", || async {
-        !metrics().await.contains("nogoo9_proxy_retries_total 0")
+        stage.metric("retries_total").await > 0
     })
     .await;
     let again = Upstream::start_at("again", app.address).await;
