@@ -86,14 +86,14 @@ pub fn is_ours(name: &str) -> bool {
             .is_some_and(|rest| rest.starts_with('-'))
 }
 
-/// Every `name=value` of all `Cookie` headers, in order. Pairs without `=`, and headers that are not
-/// visible ASCII, are passed over.
+/// Every `name=value` of all `Cookie` headers, in order. Pairs without `=`, and pairs that are not
+/// UTF-8, are passed over: one such cookie, which any application may set, must not hide the others.
 pub fn pairs(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
     headers
         .get_all(COOKIE)
         .iter()
-        .filter_map(|header| header.to_str().ok())
-        .flat_map(|header| header.split(';'))
+        .flat_map(|header| header.as_bytes().split(|byte| *byte == b';'))
+        .filter_map(|pair| std::str::from_utf8(pair).ok())
         .filter_map(|pair| pair.trim_matches([' ', '\t']).split_once('='))
         .take(MAX_PAIRS)
 }

@@ -64,6 +64,17 @@ fn values_are_found_in_every_header_and_in_order() {
 }
 
 #[test]
+fn a_cookie_of_other_bytes_hides_none_of_ours() {
+    // Applications set such cookies, and with `Domain` so may a page of a sibling host: that must
+    // not sign anybody out.
+    let mut map = HeaderMap::new();
+    let sent = b"city=Z\xfcrich; nogoo9=x; name=\xe6\x97\xa5; nogoo9-nonce=n; nogoo9=\xff";
+    map.append(COOKIE, HeaderValue::from_bytes(sent).expect("a header"));
+    assert_eq!(values(&map, "nogoo9").collect::<Vec<_>>(), ["x"]);
+    assert_eq!(values(&map, "nogoo9-nonce").collect::<Vec<_>>(), ["n"]);
+}
+
+#[test]
 fn looking_is_bounded() {
     let flood = "nogoo9=x; ".repeat(100);
     assert_eq!(values(&headers(&[&flood]), "nogoo9").count(), 4);
