@@ -27,7 +27,7 @@ pub use mcp::{Mcp, ToolResult};
 pub use node::{ensure_modules, node};
 pub use process::{Census, Process};
 pub use ready::Ready;
-pub use site::{Options, Site};
+pub use site::{Down, Options, Site};
 pub use socket::Socket;
 pub use suite::{Scenario, Suite};
 pub use template::Template;

@@ -134,6 +134,19 @@ impl Census {
             .collect()
     }
 
+    /// The children of a process, their children, and so on.
+    #[must_use]
+    pub fn descendants(&self, ancestor: i32) -> Vec<&Process> {
+        let mut found = self.children(ancestor);
+        let mut looked_at = 0;
+        while let Some(next) = found.get(looked_at) {
+            let more = self.children(next.pid);
+            found.extend(more);
+            looked_at += 1;
+        }
+        found
+    }
+
     /// Those whose command line contains `text`.
     #[must_use]
     pub fn with_command(&self, text: &str) -> Vec<&Process> {

@@ -1,24 +1,22 @@
 //! One `nogoo9 up` and everything that it starts.
 
-use crate::{
-    Api, Census, Cluster, Edge, Mcp, Observation, Process, Ready, Template, binary, until,
-};
+mod faults;
+mod launch;
+
+pub use faults::Down;
+
+use crate::{Api, Census, Cluster, Edge, Mcp, Observation, Ready, Template, binary, until};
 use anyhow::{Context as _, bail};
-use nix::sys::signal::Signal;
+use launch::{data_dir, read_ready, ready, ready_file, start, tails};
 use serde_json::{Value, json};
-use std::io::{Read as _, Seek as _, SeekFrom};
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::path::PathBuf;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
+use tokio::sync::Mutex;
 
 /// Longest start of a site. Generous: two cores, debug builds, several sites at once.
 const START: Duration = Duration::from_secs(60);
-/// Longest orderly stop.
-const STOP: Duration = Duration::from_secs(30);
-/// How long after the end of `up` the last of its processes may need to go.
-const GONE: Duration = Duration::from_secs(10);
 
 /// How a site is started.
 #[derive(Debug, Clone, Default)]
@@ -33,11 +31,10 @@ pub struct Options {
 pub struct Site {
     dir: TempDir,
     options: Options,
-    up: Child,
+    up: Mutex<Child>,
     /// Everyone who ever belonged to it, as far as seen.
-    seen: Census,
-    /// Address of the first start, kept by later ones.
-    listen: String,
+    seen: Mutex<Census>,
+    /// As of the first start: addresses stay the same over restarts, pids do not.
     ready: Ready,
 }
 
@@ -54,17 +51,12 @@ impl Site {
             .context("folder of the site")?;
         let mut up = start(dir.path(), "127.0.0.1:0", &options)?;
         let ready = ready(dir.path(), &mut up).await?;
-        let listen = format!(
-            "127.0.0.1:{}",
-            ready.url.port().context("the public URL names no port")?
-        );
         let seen = Census::take(Some(ready.pids.up), dir.path())?;
         Ok(Self {
             dir,
             options,
-            up,
-            seen,
-            listen,
+            up: Mutex::new(up),
+            seen: Mutex::new(seen),
             ready,
         })
     }
@@ -77,7 +69,7 @@ impl Site {
         read_ready(&ready_file(self.dir.path()))
     }
 
-    /// The ready file of the newest start.
+    /// Where everything is. For pids, which change, see [`Self::pid`].
     #[must_use]
     pub fn ready(&self) -> &Ready {
         &self.ready
@@ -215,93 +207,6 @@ impl Site {
         .await
     }
 
-    /// Kills a part (`apiserver`, `control`, `proxy`) as no part can prevent, and waits until the
-    /// supervisor has put another in its place.
-    ///
-    /// # Errors
-    /// No successor comes.
-    pub async fn kill(&mut self, part: &str) -> anyhow::Result<()> {
-        let old = self.pid(part)?;
-        self.seen
-            .extend(Census::take(Some(self.ready.pids.up), self.dir.path())?);
-        let process = Process::of(old).with_context(|| format!("{part} does not run"))?;
-        process.signal(Signal::SIGKILL)?;
-        until(&format!("a new {part}"), START, || async {
-            let pid = self.pid(part)?;
-            Ok(Observation::when(
-                pid != old && Process::of(pid).is_some(),
-                (),
-                pid,
-            ))
-        })
-        .await?;
-        self.ready = self.read_ready()?;
-        Ok(())
-    }
-
-    /// Pid of a part, as the ready file names it now.
-    ///
-    /// # Errors
-    /// No ready file, or no such part.
-    pub fn pid(&self, part: &str) -> anyhow::Result<i32> {
-        let pids = self.read_ready()?.pids;
-        Ok(match part {
-            "apiserver" => pids.apiserver,
-            "control" => pids.control,
-            "proxy" => pids.proxy,
-            other => bail!("no part is called {other}"),
-        })
-    }
-
-    /// Kills `nogoo9 up` itself, asserts that every process of the site goes with it, and starts it
-    /// again on the same data.
-    ///
-    /// # Errors
-    /// A process is left, or it does not start again.
-    pub async fn kill_all_and_restart(&mut self) -> anyhow::Result<()> {
-        let census = Census::take(Some(self.ready.pids.up), self.dir.path())?;
-        self.up.start_kill().context("kill nogoo9 up")?;
-        self.up.wait().await.context("nogoo9 up")?;
-        self.assert_gone(census).await?;
-        // A killed supervisor could not remove it.
-        let _stale = std::fs::remove_file(ready_file(self.dir.path()));
-        self.up = start(self.dir.path(), &self.listen, &self.options)?;
-        self.ready = ready(self.dir.path(), &mut self.up).await?;
-        Ok(())
-    }
-
-    /// Ends the site as Ctrl-C does.
-    ///
-    /// # Errors
-    /// It does not end in order, or leaves a process behind.
-    pub async fn stop(mut self) -> anyhow::Result<()> {
-        let mut census = Census::take(Some(self.ready.pids.up), self.dir.path())?;
-        census.extend(self.seen.clone());
-        let up = Process::of(self.ready.pids.up).context("nogoo9 up has ended before its time")?;
-        up.signal(Signal::SIGTERM)?;
-        let status = tokio::time::timeout(STOP, self.up.wait())
-            .await
-            .with_context(|| format!("nogoo9 up did not end within {STOP:?} of SIGTERM"))??;
-        if !status.success() {
-            bail!("nogoo9 up ended with {status}\n{}", self.dump().await);
-        }
-        self.assert_gone(census).await?;
-        if ready_file(self.dir.path()).exists() {
-            bail!("nogoo9 up left its ready file behind");
-        }
-        Ok(())
-    }
-
-    async fn assert_gone(&self, before: Census) -> anyhow::Result<()> {
-        until("every process of the site to end", GONE, || async {
-            let mut census = Census::take(None, self.dir.path())?;
-            census.extend(before.clone());
-            let running = census.running();
-            Ok(Observation::when(running.is_empty(), (), running))
-        })
-        .await
-    }
-
     /// What is known of its state, for failure messages: the last lines of every log, and pods.
     pub async fn dump(&self) -> String {
         let mut text = tails(self.dir.path());
@@ -321,93 +226,4 @@ impl Site {
         }
         text
     }
-}
-
-fn data_dir(dir: &Path) -> PathBuf {
-    dir.join("data")
-}
-
-fn ready_file(dir: &Path) -> PathBuf {
-    dir.join("ready.json")
-}
-
-fn read_ready(file: &Path) -> anyhow::Result<Ready> {
-    let text = std::fs::read(file).with_context(|| file.display().to_string())?;
-    serde_json::from_slice(&text).with_context(|| String::from_utf8_lossy(&text).into_owned())
-}
-
-/// Under `nogoo9 guard`, so that a site does not outlive a test that is killed.
-fn start(dir: &Path, listen: &str, options: &Options) -> anyhow::Result<Child> {
-    let nogoo9 = binary("nogoo9")?;
-    for part in ["nogoo9-proxy", "nogoo9-control", "nogoo9-sample"] {
-        binary(part)?;
-    }
-    let output = std::fs::OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(dir.join("up.log"))
-        .context("log of nogoo9 up")?;
-    let mut command = Command::new(&nogoo9);
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("NOGOO9_") {
-            command.env_remove(name);
-        }
-    }
-    command
-        .args(["guard", "--"])
-        .arg(&nogoo9)
-        .args(["up", "--listen", listen, "--data-dir"])
-        .arg(data_dir(dir))
-        .arg("--ready-file")
-        .arg(ready_file(dir))
-        .args(&options.args)
-        .stdin(Stdio::null())
-        .stdout(output.try_clone().context("log of nogoo9 up")?)
-        .stderr(output)
-        .kill_on_drop(true)
-        .spawn()
-        .context("nogoo9 up")
-}
-
-async fn ready(dir: &Path, up: &mut Child) -> anyhow::Result<Ready> {
-    let file = ready_file(dir);
-    let deadline = tokio::time::Instant::now() + START;
-    loop {
-        if let Some(status) = up.try_wait().context("nogoo9 up")? {
-            bail!("nogoo9 up ended with {status}\n{}", tails(dir));
-        }
-        if file.exists() {
-            return read_ready(&file);
-        }
-        if tokio::time::Instant::now() >= deadline {
-            bail!("nogoo9 up was not ready within {START:?}\n{}", tails(dir));
-        }
-        tokio::time::sleep(Duration::from_millis(40)).await;
-    }
-}
-
-/// The end of every log.
-fn tails(dir: &Path) -> String {
-    let mut files = vec![dir.join("up.log")];
-    if let Ok(logs) = std::fs::read_dir(data_dir(dir).join("logs")) {
-        files.extend(logs.flatten().map(|entry| entry.path()));
-    }
-    let mut text = String::new();
-    for file in files {
-        text += &format!(
-            "--- {}\n{}\n",
-            file.display(),
-            tail(&file).unwrap_or_default()
-        );
-    }
-    text
-}
-
-fn tail(file: &Path) -> std::io::Result<String> {
-    let mut file = std::fs::File::open(file)?;
-    let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(6_000)))?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -24,7 +24,10 @@ fn main() -> ExitCode {
     Suite::new(Options::default())
         .parallel(1)
         .limit(Duration::from_secs(400))
-        .scenario("nobody_notices_twenty_upgrades", nobody_notices_twenty_upgrades)
+        .scenario(
+            "nobody_notices_twenty_upgrades",
+            nobody_notices_twenty_upgrades,
+        )
         .main()
 }
 
@@ -48,10 +51,12 @@ fn load(edge: &Edge, id: &str) -> anyhow::Result<HttpLoad> {
         .connections(CONNECTIONS)
         .header("host", &edge.host(id))?
         .header("authorization", &format!("Bearer {token}"))?
-        .check(|answer| match serde_json::from_slice::<Value>(&answer.body) {
-            Ok(info) if info["workspace"] == "busy" && info["message"] != "" => Ok(()),
-            _ => Err("not the sample's answer".to_owned()),
-        })
+        .check(
+            |answer| match serde_json::from_slice::<Value>(&answer.body) {
+                Ok(info) if info["workspace"] == "busy" && info["message"] != "" => Ok(()),
+                _ => Err("not the sample's answer".to_owned()),
+            },
+        )
         .label(pod_of))
 }
 
@@ -79,14 +84,24 @@ async fn close_intact(sockets: [OpenSocket; 2], pod: &str) -> anyhow::Result<()>
         assert!(socket.is_open(), "{}", socket.snapshot().ending());
         let report = socket.finish().await;
         assert!(report.kept(), "{report:#?}");
-        assert_eq!((report.lost, report.reordered, report.duplicated), (0, 0, 0));
-        assert!(report.echoed == report.sent && report.echoed >= LINES, "{report:#?}");
+        assert_eq!(
+            (report.lost, report.reordered, report.duplicated),
+            (0, 0, 0)
+        );
+        assert!(
+            report.echoed == report.sent && report.echoed >= LINES,
+            "{report:#?}"
+        );
     }
     Ok(())
 }
 
 async fn nobody_notices_twenty_upgrades(site: Arc<Site>) -> anyhow::Result<()> {
-    let (alice, edge, cluster) = (site.api("alice").await?, site.edge("alice").await?, site.cluster().await?);
+    let (alice, edge, cluster) = (
+        site.api("alice").await?,
+        site.edge("alice").await?,
+        site.cluster().await?,
+    );
     let id = site.spawn(&alice, &template(0), json!({})).await?;
     let mut pods = cluster.pod_names(&id).await?;
     // Moments, on the load's clock, at which the edge was seen to route to pods[n + 1].
@@ -104,9 +119,14 @@ async fn nobody_notices_twenty_upgrades(site: Arc<Site>) -> anyhow::Result<()> {
         cluster.apply(&template(version)).await?;
         let answer = alice.upgrade(&id).await?;
         assert_eq!(answer["status"], "upgrading", "upgrade {version}: {answer}");
-        let (old, pod) = (pods[version - 1].clone(), answer["podName"].as_str().unwrap_or_default().to_owned());
+        let (old, pod) = (
+            pods[version - 1].clone(),
+            answer["podName"].as_str().unwrap_or_default().to_owned(),
+        );
         site.routed(&id, Some(&pod)).await?;
-        switched_us.push(u64::try_from(phases.mark(format!("switch {version}")).as_micros())?);
+        switched_us.push(u64::try_from(
+            phases.mark(format!("switch {version}")).as_micros(),
+        )?);
 
         // What is open types on, on the old pod, which is kept for it; what is new is on the new pod.
         for socket in &open {
@@ -117,7 +137,10 @@ async fn nobody_notices_twenty_upgrades(site: Arc<Site>) -> anyhow::Result<()> {
         assert_eq!(cluster.pod_names(&id).await?, [old.clone(), pod.clone()]);
         close_intact(std::mem::replace(&mut open, fresh), &old).await?;
 
-        let operation = answer["operationId"].as_str().unwrap_or_default().to_owned();
+        let operation = answer["operationId"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         cluster.only_pod(&id, &pod, LONG).await?;
         until("the workspace to be at rest", LONG, || async {
             let record = cluster.record(&id).await?.unwrap_or_default();
@@ -133,13 +156,26 @@ async fn nobody_notices_twenty_upgrades(site: Arc<Site>) -> anyhow::Result<()> {
         pods.push(pod);
     }
     phases.enter("after");
-    run.wait_for_requests(REQUESTS.max(run.requests() + 1_000), LONG * 4).await?;
+    run.wait_for_requests(REQUESTS.max(run.requests() + 1_000), LONG * 4)
+        .await?;
     let last = pods.last().cloned().unwrap_or_default();
     close_intact(open, &last).await?;
     let report = run.finish().await;
-    assert_eq!(report.failures, 0, "{:#?}\n{:#?}", report.failures_by_kind, report.samples);
-    assert_eq!((report.stale_retries, report.stale_unsent), (0, 0), "no connection was closed under a request");
-    assert_eq!(report.connections_opened, u64::try_from(CONNECTIONS)?, "every connection lived through it all");
+    assert_eq!(
+        report.failures, 0,
+        "{:#?}\n{:#?}",
+        report.failures_by_kind, report.samples
+    );
+    assert_eq!(
+        (report.stale_retries, report.stale_unsent),
+        (0, 0),
+        "no connection was closed under a request"
+    );
+    assert_eq!(
+        report.connections_opened,
+        u64::try_from(CONNECTIONS)?,
+        "every connection lived through it all"
+    );
     assert!(report.requests >= REQUESTS, "{}", report.requests);
     assert_eq!((report.labels.len(), report.unlabelled), (pods.len(), 0));
 
@@ -147,12 +183,22 @@ async fn nobody_notices_twenty_upgrades(site: Arc<Site>) -> anyhow::Result<()> {
     for (n, switched) in switched_us.iter().enumerate() {
         let (before, after) = (report.label(&pods[n]), report.label(&pods[n + 1]));
         let before = before.map(|label| label.last_sent_us);
-        assert!(before.is_some_and(|sent| sent < *switched), "switch {} at {switched}, yet {before:?}", n + 1);
+        assert!(
+            before.is_some_and(|sent| sent < *switched),
+            "switch {} at {switched}, yet {before:?}",
+            n + 1
+        );
         assert!(after.is_some_and(|label| label.answers > 0));
     }
     let pod = cluster.only_pod(&id, &last, LONG).await?;
-    assert_eq!(pod.metadata.labels.unwrap_or_default()[keys::GENERATION], (UPGRADES + 1).to_string());
+    assert_eq!(
+        pod.metadata.labels.unwrap_or_default()[keys::GENERATION],
+        (UPGRADES + 1).to_string()
+    );
     let info = edge.get(&id, "/info").await?.json()?;
-    assert_eq!((&info["version"], &info["message"]), (&json!("20.0"), &json!("message 20")));
+    assert_eq!(
+        (&info["version"], &info["message"]),
+        (&json!("20.0"), &json!("message 20"))
+    );
     Ok(())
 }

@@ -5,7 +5,7 @@ use futures::StreamExt as _;
 use http::Method;
 use nix::sys::signal::Signal;
 use nogoo9_model::keys;
-use nogoo9_tests::{Census, Observation, Site, Template, until};
+use nogoo9_tests::{Observation, Site, Template, until};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -144,7 +144,7 @@ pub(super) async fn dead_program(site: Arc<Site>) -> anyhow::Result<()> {
 
     // The program is gone at once, as after the kernel's out-of-memory killer; the pod still counts
     // as ready until its probe fails or its status changes.
-    let census = Census::take(Some(site.ready().pids.up), &site.data_dir())?;
+    let census = site.census()?;
     let shim = census
         .with_command(&uid)
         .into_iter()
