@@ -9,6 +9,8 @@ use hyper::body::{Bytes, Frame};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::convert::Infallible;
 
+const UPLOADS: usize = 10;
+
 type Body = http_body_util::combinators::BoxBody<Bytes, Infallible>;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -33,7 +35,7 @@ async fn cookies_are_joined_and_uploads_end_once() {
     .unwrap();
     tokio::spawn(connection);
     let before = app.connections();
-    for n in 0..5 {
+    for n in 0..UPLOADS {
         // A streamed body ends in an empty DATA frame.
         let frames = [Ok(Frame::data(Bytes::from(format!("upload {n}"))))];
         let body = StreamBody::new(futures::stream::iter(frames)).boxed();
@@ -60,10 +62,8 @@ async fn cookies_are_joined_and_uploads_end_once() {
         );
         assert!(text.contains(&format!("\nhost: {host}\n")), "{text}");
     }
-    // None of the uploads spoilt the connection to the pod for the next.
-    assert!(
-        app.connections() - before <= 1,
-        "{} connections",
-        app.connections() - before
-    );
+    // An upload that ends twice spoils its connection, so that each would need a new one. (One or two
+    // more are needed where an upload comes before the last connection is back in the pool.)
+    let connections = app.connections() - before;
+    assert!(connections < UPLOADS / 2, "{connections} connections");
 }

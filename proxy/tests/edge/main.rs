@@ -13,6 +13,7 @@ mod access;
 mod client;
 mod cluster;
 mod configuration;
+mod hostile;
 mod http2;
 mod hygiene;
 mod proxy;

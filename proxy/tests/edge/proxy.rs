@@ -167,15 +167,13 @@ impl Stage {
 
     /// A bearer token of the identity provider.
     pub(crate) fn bearer(&self, user: &str) -> String {
+        self.bearer_for(user, Duration::from_secs(600))
+    }
+
+    /// One that ends after a while.
+    pub(crate) fn bearer_for(&self, user: &str, life: Duration) -> String {
         let audience = format!("http://{CONSOLE}/mcp");
-        idp::mint(
-            self.dir.path(),
-            &self.issuer,
-            user,
-            &audience,
-            Duration::from_secs(600),
-        )
-        .unwrap()
+        idp::mint(self.dir.path(), &self.issuer, user, &audience, life).unwrap()
     }
 
     /// `GET` as alice's browser does inside her workspace.
