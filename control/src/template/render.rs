@@ -108,6 +108,9 @@ pub fn render(template: &Template, input: &RenderInput<'_>) -> Result<Value, Ren
     annotations
         .entry(keys::WORKSPACE_PORT.to_owned())
         .or_insert_with(|| keys::DEFAULT_PORT.to_string());
+    annotations
+        .entry(keys::WORKSPACE_PATH.to_owned())
+        .or_insert_with(|| format!("/route/{}/", input.id));
 
     Ok(json!({
         "apiVersion": "v1",
