@@ -143,6 +143,11 @@ impl Workspace {
         Arc::ptr_eq(&self.route.load(), route)
     }
 
+    /// Whether requests are held for it.
+    fn is_awaited(&self) -> bool {
+        self.held.load(Ordering::Relaxed) > 0
+    }
+
     /// Resolves when the route is another than `seen`.
     pub async fn changed_from(&self, seen: &Arc<Route>) {
         loop {

@@ -107,6 +107,28 @@ fn a_workspace_without_pods_is_remembered_and_then_forgotten() {
     assert!(h.table.get("dev").is_none() && h.table.is_empty());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_workspace_that_is_waited_for_is_not_forgotten() {
+    let mut h = Harness::new();
+    h.apply(pod("a", "dev", 1, true));
+    h.writer.deleted("a", h.now);
+    let workspace = h.table.get("dev").unwrap();
+    let held = Held::take(&workspace, 1).unwrap();
+    let seen = workspace.route();
+    h.now += REMEMBER;
+    h.writer.sweep(h.now);
+    h.apply(pod("b", "dev", 2, true));
+    // Whoever waited is woken by the pod that came.
+    let woken = tokio::time::timeout(REMEMBER, workspace.changed_from(&seen)).await;
+    assert!(woken.is_ok());
+    assert_eq!(workspace.route().active().unwrap().name, "pod-b");
+    h.writer.deleted("b", h.now);
+    drop(held);
+    h.now += REMEMBER;
+    h.writer.sweep(h.now);
+    assert!(h.table.get("dev").is_none() && h.table.is_empty());
+}
+
 #[test]
 fn one_that_comes_back_in_time_is_not_forgotten() {
     let mut h = Harness::new();

@@ -88,7 +88,7 @@ impl Writer {
         self.publish(id, now)
     }
 
-    /// Forgets workspaces whose time has come.
+    /// Forgets workspaces whose time has come and that no request waits for.
     pub fn sweep(&mut self, now: Instant) {
         while let Some((when, _)) = self.leaving.front()
             && *when <= now
@@ -96,6 +96,11 @@ impl Writer {
             let Some((_, id)) = self.leaving.pop_front() else {
                 return;
             };
+            // Who waits for it would wait in vain: its next pod would have another entry.
+            if self.table.get(&id).is_some_and(|known| known.is_awaited()) {
+                self.leaving.push_back((now + self.remember, id));
+                continue;
+            }
             let again = self.leaving.iter().any(|(_, other)| *other == id);
             if !again && self.workspaces.get(&id).is_none_or(Vec::is_empty) {
                 self.workspaces.remove(&id);
