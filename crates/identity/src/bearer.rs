@@ -80,7 +80,7 @@ impl Bearers {
                     self.keys.want_newer();
                 }
             })?;
-        if accepted.verified.expires.saturating_add(LEEWAY) <= now {
+        if accepted.verified.expires <= now {
             self.cache.forget(token);
             return Err(TokenError::Expired);
         }
@@ -158,7 +158,10 @@ impl Bearers {
                 .map(Some)
                 .ok_or(TokenError::Malformed),
         };
-        let expires = date("exp")?.ok_or(TokenError::MissingClaim)?;
+        // Leeway included, so that whoever lets the token in does not cut its answer off at once.
+        let expires = date("exp")?
+            .ok_or(TokenError::MissingClaim)?
+            .saturating_add(LEEWAY);
         let not_before = date("nbf")?;
         let sub = claims
             .get("sub")

@@ -8,7 +8,8 @@ use nogoo9_model::access::Caller;
 pub struct Verified {
     /// Who is calling.
     pub caller: Caller,
-    /// When the token ends. Sockets and streams opened by it end then at the latest.
+    /// From when on the token counts no more: its end, and for a bearer the leeway between clocks
+    /// besides. Sockets and streams opened by it end then at the latest.
     pub expires: UnixSeconds,
     /// The browser session, for session tokens.
     pub sid: Option<String>,
