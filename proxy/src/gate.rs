@@ -80,6 +80,13 @@ impl Opened {
         (self.mode == Mode::Path).then(|| format!("/route/{}", self.workspace.id))
     }
 
+    /// Whether the caller may still open the workspace. While a request waits, its workspace may be
+    /// deleted and its id be taken by somebody else.
+    #[must_use]
+    pub fn is_permitted(&self, route: &Route) -> bool {
+        may_open(&self.caller, route, self.mode)
+    }
+
     /// Where the waiting page asks how things stand.
     #[must_use]
     pub fn status_path(&self) -> String {

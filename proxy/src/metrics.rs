@@ -76,6 +76,8 @@ pub enum HoldEnd {
     Full,
     /// The client went.
     ClientGone,
+    /// The workspace became somebody else's.
+    NotTheirs,
 }
 
 /// Labels of a hold.

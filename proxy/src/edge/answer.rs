@@ -12,6 +12,7 @@ use http::Method;
 use pingora::proxy::Session;
 use pingora::{Error, ErrorType};
 use std::time::Duration;
+use tokio::time::Instant;
 
 impl Edge {
     /// Picks a pod for a request that may go to one, and holds it until there is one.
@@ -40,7 +41,8 @@ impl Edge {
         match picked {
             Picked::Pod(backend, entered) => {
                 let left = opened.caller.expires.saturating_sub(unix_now()).max(0);
-                let expires = ctx.started + Duration::from_secs(u64::try_from(left).unwrap_or(0));
+                let expires =
+                    Instant::now() + Duration::from_secs(u64::try_from(left).unwrap_or(0));
                 ctx.hop = Hop::Pod(Box::new(PodHop {
                     opened,
                     attempts,
@@ -65,7 +67,7 @@ impl Edge {
         picked: &Picked,
     ) -> pingora::Result<bool> {
         ctx.failure = picked.failure();
-        match picked.reply(opened) {
+        match picked.reply(opened, &self.gate) {
             Some(reply) => self.reply(session, ctx, &reply).await,
             None => {
                 session.set_keepalive(None);
@@ -76,11 +78,11 @@ impl Edge {
 
     pub(super) fn failure_reply(&self, e: &Error, ctx: &Context) -> Reply {
         match (&ctx.hop, &ctx.failure) {
-            (Hop::Pod(hop), Some(failure)) => failure.reply(&hop.opened),
+            (Hop::Pod(hop), Some(failure)) => failure.reply(&hop.opened, &self.gate),
             (Hop::Pod(hop), None) => match e.etype() {
                 ErrorType::ConnectTimedout
                 | ErrorType::ConnectRefused
-                | ErrorType::ConnectError => Failure::TimedOut.reply(&hop.opened),
+                | ErrorType::ConnectError => Failure::TimedOut.reply(&hop.opened, &self.gate),
                 _ => Reply::bad_gateway(hop.opened.html),
             },
             (Hop::Control { .. }, _) => Reply::unavailable(

@@ -1,7 +1,7 @@
 //! What is kept of one request from hook to hook.
 
 use crate::dial::Attempts;
-use crate::gate::Opened;
+use crate::gate::{Gate, Opened};
 use crate::reply::Reply;
 use crate::sessions::Entered;
 use crate::table::Backend;
@@ -65,11 +65,13 @@ pub(super) enum Failure {
     Full,
     /// Nobody waits for the answer.
     ClientGone,
+    /// The workspace is not the caller's any more.
+    NotTheirs,
 }
 
 impl Failure {
     /// What the client is told.
-    pub(super) fn reply(self, opened: &Opened) -> Reply {
+    pub(super) fn reply(self, opened: &Opened, gate: &Gate) -> Reply {
         match self {
             Self::Page => {
                 let message = opened.workspace.route().status.message();
@@ -83,6 +85,7 @@ impl Failure {
                 opened.html,
                 "Too many requests wait for this workspace already.",
             ),
+            Self::NotTheirs => gate.not_found(opened.html),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::Edge;
 use super::context::Failure;
 use crate::dial::{ANEW, Attempts, Next};
-use crate::gate::Opened;
+use crate::gate::{Gate, Opened};
 use crate::hold::{Woken, wait};
 use crate::metrics::HoldEnd;
 use crate::reply::Reply;
@@ -33,10 +33,10 @@ impl Picked {
     }
 
     /// What the client is told; `None` if there is no one to tell.
-    pub(super) fn reply(&self, opened: &Opened) -> Option<Reply> {
+    pub(super) fn reply(&self, opened: &Opened, gate: &Gate) -> Option<Reply> {
         self.failure()
             .filter(|failure| *failure != Failure::ClientGone)
-            .map(|failure| failure.reply(opened))
+            .map(|failure| failure.reply(opened, gate))
     }
 }
 
@@ -61,12 +61,16 @@ impl Edge {
                     Failure::TimedOut => HoldEnd::TimedOut,
                     Failure::Full => HoldEnd::Full,
                     Failure::ClientGone => HoldEnd::ClientGone,
+                    Failure::NotTheirs => HoldEnd::NotTheirs,
                 });
             }
             Picked::None(failure)
         };
         loop {
             let route = workspace.route();
+            if !opened.is_permitted(&route) {
+                return none(place.is_some(), Failure::NotTheirs);
+            }
             match attempts.next(&route) {
                 Next::GiveUp => return none(true, Failure::TimedOut),
                 Next::Dial(backend, back_off) => {

@@ -12,12 +12,15 @@ use std::time::Duration;
 async fn hold(stage: &Stage) -> Connection {
     let host = format!("dev.{CONSOLE}");
     let cookie = stage.cookie_on("alice", &host);
-    let headers = [("Cookie", cookie.as_str()), ("Sec-Fetch-Site", "same-origin")];
-    let before = stage.metric("held").await;
+    let headers = [
+        ("Cookie", cookie.as_str()),
+        ("Sec-Fetch-Site", "same-origin"),
+    ];
+    let before = stage.metric("held_requests").await;
     let mut connection = Connection::open(stage.address).await;
     connection.send(request("GET", &host, "/x", &headers)).await;
     eventually("the hold", || async {
-        stage.metric("held").await == before + 1
+        stage.metric("held_requests").await == before + 1
     })
     .await;
     connection
@@ -52,31 +55,6 @@ async fn a_held_request_does_not_follow_its_id_to_another_owner() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_held_request_is_not_forgotten_with_its_workspace() {
-    let stage = Stage::with(&["--hold-timeout", "4"]).await;
-    let (old, new) = (Upstream::start("old").await, Upstream::start("new").await);
-    let uid = stage
-        .cluster
-        .run(&Spec::new("old", "dev", 1, old.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
-    stage.cluster.terminate("old").await;
-    stage.cluster.finish("old").await;
-    stage.routed("dev", None).await;
-    // Late within the time for which a workspace without pods is remembered.
-    tokio::time::sleep(Duration::from_millis(2500)).await;
-    let mut held = hold(&stage).await;
-    tokio::time::sleep(Duration::from_millis(3000)).await;
-    stage
-        .cluster
-        .run(&Spec::new("new", "dev", 2, new.address))
-        .await;
-    let answer = held.answer().await;
-    assert_eq!(answer.status, 200, "{}", answer.text());
-    assert!(answer.text().starts_with("new\n"), "{}", answer.text());
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_is_accepted_after_its_end_is_answered_in_full() {
     let stage = Stage::start().await;
     let app = Upstream::start("app").await;
@@ -85,33 +63,19 @@ async fn a_token_that_is_accepted_after_its_end_is_answered_in_full() {
         .run(&Spec::new("app", "dev", 1, app.address))
         .await;
     stage.routed("dev", Some(&uid)).await;
-    let token = format!("Bearer {}", stage.bearer_for("alice", Duration::from_secs(1)));
+    let token = format!(
+        "Bearer {}",
+        stage.bearer_for("alice", Duration::from_secs(1))
+    );
     tokio::time::sleep(Duration::from_millis(2100)).await;
     let host = format!("dev.{CONSOLE}");
     let answer = stage
         .ask("GET", &host, "/x", &[("Authorization", &token)])
         .await;
     assert_eq!(answer.status, 200);
-    assert!(answer.text().starts_with("app\nGET /x\n"), "{}", answer.text());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn odd_targets_get_an_answer() {
-    let stage = Stage::start().await;
-    let app = Upstream::start("app").await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("app", "dev", 1, app.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
-    let token = format!("Bearer {}", stage.bearer("alice"));
-    for target in ["/route/\u{e9}", "/route/\u{e9}/x", "/route/dev/\u{e9}", "http://localhost:9009/route/dev/a?b",
-        "http://dev.localhost:9009/abs", "/route//x", "/route/dev//x", "/route/dev/../x", "/route/%64ev/x", "/route/dev;x/y", "/route/dev/x#frag", "//localhost/route/dev/x", "*", "/route/dev/%2e%2e/%2f"] {
-        let mut connection = Connection::open(stage.address).await;
-        let host = if target.contains("dev.localhost") { "dev.localhost:9009" } else { CONSOLE };
-        connection.send(request("GET", host, target, &[("Authorization", &token), ("Connection", "close")])).await;
-        let rest = connection.rest().await;
-        println!("{target}: {}", String::from_utf8_lossy(&rest).replace("\r\n", " | ").replace('\n', " | "));
-    }
-    panic!("look");
+    assert!(
+        answer.text().starts_with("app\nGET /x\n"),
+        "{}",
+        answer.text()
+    );
 }
