@@ -11,7 +11,7 @@ use nogoo9_identity::code::{is_nonce, new_nonce, nonce_hash};
 use nogoo9_identity::{Authenticator, TokenError, Verified, challenge, cookie};
 use nogoo9_model::UnixSeconds;
 use nogoo9_model::access::{Action, Target as Object, Visibility, may};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 use pingora::http::RequestHeader;
 use std::sync::Arc;
 use url::Url;
@@ -267,6 +267,8 @@ fn status(route: &Route) -> Reply {
 
 fn slash(id: &str, query: Option<&str>) -> Reply {
     let query = query.map_or_else(String::new, |query| format!("?{query}"));
+    // As it is, but for what a header cannot hold.
+    let id = utf8_percent_encode(id, CONTROLS);
     Reply::redirect(
         StatusCode::PERMANENT_REDIRECT,
         format!("/route/{id}/{query}"),

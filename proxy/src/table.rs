@@ -181,6 +181,14 @@ impl Table {
         self.0.workspaces.pin().get(id).cloned()
     }
 
+    /// Whether that very workspace is still in the table.
+    #[must_use]
+    pub(crate) fn knows(&self, workspace: &Arc<Workspace>) -> bool {
+        let all = self.0.workspaces.pin();
+        all.get(&*workspace.id)
+            .is_some_and(|known| Arc::ptr_eq(known, workspace))
+    }
+
     /// Notes that all pods were listed once.
     pub fn complete(&self) {
         self.0.complete.store(true, Ordering::Release);

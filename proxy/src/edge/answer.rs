@@ -14,6 +14,10 @@ use pingora::{Error, ErrorType};
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// How long an answer may take in any case. Tokens count for some seconds beyond their end, since
+/// clocks differ, and what was let in is answered in full.
+const LEAST_ANSWER: Duration = Duration::from_secs(60);
+
 impl Edge {
     /// Picks a pod for a request that may go to one, and holds it until there is one.
     pub(super) async fn open(
@@ -40,9 +44,9 @@ impl Edge {
             .await;
         match picked {
             Picked::Pod(backend, entered) => {
-                let left = opened.caller.expires.saturating_sub(unix_now()).max(0);
-                let expires =
-                    Instant::now() + Duration::from_secs(u64::try_from(left).unwrap_or(0));
+                let left = opened.caller.expires.saturating_sub(unix_now());
+                let left = Duration::from_secs(u64::try_from(left).unwrap_or(0));
+                let expires = Instant::now() + left.max(LEAST_ANSWER);
                 ctx.hop = Hop::Pod(Box::new(PodHop {
                     opened,
                     attempts,

@@ -102,6 +102,11 @@ impl Edge {
                     if place.is_none() {
                         return none(true, Failure::Full);
                     }
+                    // What waits is not forgotten; what was forgotten a moment ago is not there.
+                    fence(Ordering::SeqCst);
+                    if !self.gate.table.knows(workspace) {
+                        return none(true, Failure::NotTheirs);
+                    }
                     let mut until = page_at.map_or(deadline, |page| page.min(deadline));
                     if !route.backends.is_empty() {
                         until = until.min(Instant::now() + ANEW);

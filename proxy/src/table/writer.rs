@@ -6,6 +6,7 @@ use nogoo9_model::select::{claimants, is_routable, newest_live, order};
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// Follows pods and publishes routes.
@@ -96,17 +97,38 @@ impl Writer {
             let Some((_, id)) = self.leaving.pop_front() else {
                 return;
             };
-            // Who waits for it would wait in vain: its next pod would have another entry.
-            if self.table.get(&id).is_some_and(|known| known.is_awaited()) {
-                self.leaving.push_back((now + self.remember, id));
+            let again = self.leaving.iter().any(|(_, other)| *other == id);
+            let empty = self.workspaces.get(&id).is_none_or(Vec::is_empty);
+            if again || !empty {
                 continue;
             }
-            let again = self.leaving.iter().any(|(_, other)| *other == id);
-            if !again && self.workspaces.get(&id).is_none_or(Vec::is_empty) {
+            if self.forget(&id) {
                 self.workspaces.remove(&id);
-                self.table.0.workspaces.pin().remove(&id);
+            } else {
+                self.leaving.push_back((now + self.remember, id));
             }
         }
+    }
+
+    /// Takes a workspace out of the table, unless a request waits for it: that would wait in vain,
+    /// since the next pod would have another entry.
+    fn forget(&self, id: &Arc<str>) -> bool {
+        let all = self.table.0.workspaces.pin();
+        let Some(workspace) = all.get(id).cloned() else {
+            return true;
+        };
+        if workspace.is_awaited() {
+            return false;
+        }
+        all.remove(id);
+        // Whoever began to wait before the removal is seen here; whoever begins later sees that the
+        // workspace is not in the table.
+        fence(Ordering::SeqCst);
+        let awaited = workspace.is_awaited();
+        if awaited {
+            all.insert(id.clone(), workspace);
+        }
+        !awaited
     }
 
     fn publish(&mut self, id: &Arc<str>, now: Instant) -> Noted {
