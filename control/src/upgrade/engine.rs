@@ -91,7 +91,7 @@ struct Queue {
     timers: DelayQueue<String>,
 }
 
-type Outcome = (String, Result<Next, ClusterError>);
+type Outcome = Result<Next, ClusterError>;
 
 impl Worker {
     /// Works until it is told to stop, and then until the passes under way are over.
@@ -104,7 +104,7 @@ impl Worker {
             slots: HashMap::new(),
             timers: DelayQueue::new(),
         };
-        let mut passes: JoinSet<Outcome> = JoinSet::new();
+        let mut passes = Passes::default();
         let permits = Arc::new(Semaphore::new(PASSES));
         let mut resync = tokio::time::interval(RESYNC);
         resync.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -115,12 +115,13 @@ impl Worker {
                 Some(expired) = futures::StreamExt::next(&mut queue.timers) => {
                     let id = expired.into_inner();
                     if queue.begin(&id) {
-                        passes.spawn(run_pass(self.config.clone(), permits.clone(), id));
+                        let pass = run_pass(self.config.clone(), permits.clone(), id.clone());
+                        passes.spawn(id, pass);
                     }
                 }
-                Some(joined) = passes.join_next() => match joined {
-                    Ok((id, outcome)) => queue.ended(&id, outcome, self.config.cluster.now()),
-                    Err(error) => tracing::error!(%error, "a pass was lost; the next sweep repeats it"),
+                Some((id, outcome)) = passes.next() => match outcome {
+                    Some(outcome) => queue.ended(&id, outcome, self.config.cluster.now()),
+                    None => queue.failed(&id, "it broke off; please report the panic above"),
                 },
                 _ = resync.tick() => {
                     caches.ids().iter().for_each(|id| queue.now(id));
@@ -133,14 +134,37 @@ impl Worker {
                 caches.ids().iter().for_each(|id| queue.now(id));
             }
         }
-        while passes.join_next().await.is_some() {}
+        while passes.next().await.is_some() {}
     }
 }
 
 async fn run_pass(config: Arc<EngineConfig>, permits: Arc<Semaphore>, id: String) -> Outcome {
     let _permit = permits.acquire_owned().await;
-    let outcome = pass::run(&config.cluster, &config.proxies, &id).await;
-    (id, outcome)
+    pass::run(&config.cluster, &config.proxies, &id).await
+}
+
+/// Passes under way, by the tasks that run them: also one that panics says whose it was.
+#[derive(Default)]
+struct Passes {
+    tasks: JoinSet<Outcome>,
+    ids: HashMap<tokio::task::Id, String>,
+}
+
+impl Passes {
+    fn spawn(&mut self, id: String, pass: impl Future<Output = Outcome> + Send + 'static) {
+        let task = self.tasks.spawn(pass);
+        self.ids.insert(task.id(), id);
+    }
+
+    /// The next pass that ends: its workspace, and how it ended unless it broke off. `None`: there
+    /// is no pass.
+    async fn next(&mut self) -> Option<(String, Option<Outcome>)> {
+        let (task, outcome) = match self.tasks.join_next_with_id().await? {
+            Ok((task, outcome)) => (task, Some(outcome)),
+            Err(error) => (error.id(), None),
+        };
+        Some((self.ids.remove(&task).unwrap_or_default(), outcome))
+    }
 }
 
 impl Queue {
@@ -173,7 +197,22 @@ impl Queue {
         !std::mem::replace(&mut slot.running, true)
     }
 
-    fn ended(&mut self, id: &str, outcome: Result<Next, ClusterError>, now: i64) {
+    /// The pass of the workspace failed: it is repeated after a pause.
+    fn failed(&mut self, id: &str, error: impl std::fmt::Display) {
+        let Some(slot) = self.slots.get_mut(id) else {
+            return;
+        };
+        slot.running = false;
+        slot.again = false;
+        let pause = MIN_PAUSE
+            .saturating_mul(1 << slot.failures.min(6))
+            .min(MAX_PAUSE);
+        slot.failures = slot.failures.saturating_add(1);
+        tracing::warn!(workspace = id, %error, retry_ms = pause.as_millis(), "pass failed");
+        slot.due = Some(self.timers.insert_at(id.to_owned(), Instant::now() + pause));
+    }
+
+    fn ended(&mut self, id: &str, outcome: Outcome, now: i64) {
         let Some(slot) = self.slots.get_mut(id) else {
             return;
         };
@@ -194,15 +233,7 @@ impl Queue {
             Err(ClusterError::Conflict { .. } | ClusterError::Exists { .. }) => {
                 Some(MIN_PAUSE / 10)
             }
-            Err(error) => {
-                let pause = MIN_PAUSE
-                    .saturating_mul(1 << slot.failures.min(6))
-                    .min(MAX_PAUSE);
-                slot.failures = slot.failures.saturating_add(1);
-                tracing::warn!(workspace = id, %error, retry_ms = pause.as_millis(), "pass failed");
-                slot.due = Some(self.timers.insert_at(id.to_owned(), Instant::now() + pause));
-                return;
-            }
+            Err(error) => return self.failed(id, error),
         };
         match pause {
             _ if again => self.now(id),
@@ -250,6 +281,23 @@ mod tests {
             queue.slots.is_empty() && queue.timers.is_empty(),
             "nothing is kept of the quiet ones"
         );
+    }
+
+    #[tokio::test]
+    async fn a_pass_that_breaks_off_is_repeated() {
+        let mut queue = queue();
+        let mut passes = Passes::default();
+        queue.now("a");
+        begin(&mut queue);
+        passes.spawn("a".into(), async { panic!("as a library may") });
+        let (id, outcome) = passes.next().await.expect("a pass");
+        assert!(id == "a" && outcome.is_none());
+        queue.failed(&id, "it broke off");
+        begin(&mut queue);
+        passes.spawn("a".into(), async { Ok(Next::OnEvent) });
+        let (id, outcome) = passes.next().await.expect("a pass");
+        queue.ended(&id, outcome.expect("an outcome"), 0);
+        assert!(queue.slots.is_empty() && passes.ids.is_empty() && passes.next().await.is_none());
     }
 
     #[tokio::test]
