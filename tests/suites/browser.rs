@@ -1,2 +1,279 @@
-//! A colleague writes this suite, with tests/browser, right now: leave both to them.
-fn main() {}
+//! A real browser: what a person sees and types, from signing in to an upgrade in mid-work. The
+//! scripts in `tests/browser` tell what happened; this suite says what should have.
+
+use anyhow::Context as _;
+use nogoo9_model::keys;
+use nogoo9_tests::{
+    Census, Observation, Options, Site, Suite, Template, ensure_modules, node, until,
+};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest wait for what takes processes to start or end.
+const LONG: Duration = Duration::from_secs(60);
+
+fn main() -> ExitCode {
+    Suite::new(Options::default())
+        .scenario("a_journey_by_keyboard_through_an_upgrade", journey)
+        .scenario("anothers_page_and_nobodys_are_one", stranger)
+        .scenario("a_page_waits_for_its_workspace", waiting)
+        .scenario("pages_are_accessible_and_fit", looks)
+        .main()
+}
+
+/// Runs a script as alice's browser and agent; no process of it stays.
+async fn browse(site: &Site, script: &str, more: &[(&str, &str)]) -> anyhow::Result<Value> {
+    let folder = ensure_modules("browser")?;
+    // The browser keeps its profile there, which is how its processes are known.
+    let profile = tempfile::Builder::new()
+        .prefix("nogoo9-browser-")
+        .tempdir()?;
+    let token = site.token("alice").await?;
+    let ready = site.ready();
+    let mut env = vec![
+        ("SITE_URL", ready.url.as_str()),
+        ("MCP_URL", ready.mcp_url.as_str()),
+        ("WORKSPACE_URL", &ready.workspace_url),
+        ("TOKEN", &token),
+        (
+            "TMPDIR",
+            profile.path().to_str().context("temporary folder")?,
+        ),
+    ];
+    env.extend_from_slice(more);
+    let report = node(&folder, script, &env).await;
+    until("the browser's processes to end", LONG, || async {
+        let left = Census::take(None, profile.path())?;
+        let running = left.running();
+        Ok(Observation::when(running.is_empty(), (), running))
+    })
+    .await?;
+    report
+}
+
+/// What the console complained about: nothing.
+fn no_complaints(report: &Value) {
+    assert_eq!(report["complaints"], json!([]));
+}
+
+async fn journey(site: Arc<Site>) -> anyhow::Result<()> {
+    let cluster = site.cluster().await?;
+    // Long enough to type a line meanwhile, short enough to see the end of it.
+    let template = Template::new("journey", "1.0")
+        .env("MESSAGE", "Hello, journey")
+        .annotation(keys::SETTLE, "1")
+        .annotation(keys::DRAIN_TIMEOUT, "15");
+    cluster.apply(&template).await?;
+    let edit = async {
+        site.routed("journey", None).await?;
+        cluster.apply(&template.clone().version("2.0")).await
+    };
+    let env = [("TEMPLATE", "journey")];
+    let (report, edited) = tokio::join!(browse(&site, "journey.mjs", &env), edit);
+    let report = report?;
+    edited?;
+    no_complaints(&report);
+    pods(&report);
+    order(&report)?;
+    words(&report);
+    assert_eq!(report["signedOut"], true);
+    Ok(())
+}
+
+/// Who answered what: the shell stays on its pod until it is drained, all else is the new pod's.
+fn pods(report: &Value) {
+    let (old, new) = (
+        &report["upgrade"]["previousPodName"],
+        &report["upgrade"]["podName"],
+    );
+    assert_ne!(old, new);
+    assert_eq!(report["upgrade"]["status"], "upgrading");
+    assert_eq!(report["first"], json!({"version": "1.0", "pod": old}));
+    let (before, during, after) = (&report["before"], &report["during"], &report["after"]);
+    assert_eq!((&before["pod"], &before["n"]), (old, &json!("41")));
+    // The same shell: its process, and what it remembers.
+    assert_eq!((&during["pod"], &during["n"]), (old, &json!("42")));
+    assert_eq!(during["pid"], before["pid"]);
+    assert_eq!(report["meanwhile"]["info"]["pod"], *new);
+    assert_eq!(report["meanwhile"]["info"]["version"], "2.0");
+    assert_eq!(report["meanwhile"]["operation"]["state"], "running");
+    assert_eq!(
+        report["beside"],
+        json!({"version": "2.0", "pod": new, "shell": {"pod": new}})
+    );
+    assert_eq!((&after["pod"], &after["n"]), (new, &json!("")));
+    assert_eq!(report["reloaded"], json!({"version": "2.0", "pod": new}));
+    assert_eq!(report["done"]["state"], "succeeded");
+}
+
+/// The shell's socket ended once, after what was typed meanwhile, and came back.
+fn order(report: &Value) -> anyhow::Result<()> {
+    let events: Vec<&str> = report["events"]
+        .as_array()
+        .context("events")?
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    let upto_done = events.split(|event| *event == "upgrade done").next();
+    assert_eq!(
+        upto_done.context("the upgrade was never done")?,
+        [
+            "open /shell",
+            "upgrade asked for",
+            "new pod answers",
+            "typed in the old pod",
+            "close /shell",
+            "open /shell",
+        ]
+    );
+    Ok(())
+}
+
+/// What was told, and where.
+fn words(report: &Value) {
+    let text = |field: &str| report[field].as_str().unwrap_or_default().to_owned();
+    assert!(text("spawned").contains("running"), "{}", text("spawned"));
+    assert!(
+        text("notice").contains("now runs version 2.0"),
+        "{}",
+        text("notice")
+    );
+    let farewell = text("farewell");
+    let (away, back) = farewell.split_once("[disconnected").unwrap_or_default();
+    assert!(away.contains("during: "), "{farewell}");
+    assert!(back.contains("[reconnected: a new shell]"), "{farewell}");
+    let (upgraded, new) = (text("upgraded"), &report["upgrade"]["podName"]);
+    assert!(
+        new.as_str().is_some_and(|new| upgraded.contains(new)),
+        "{upgraded}"
+    );
+    assert!(!upgraded.contains("outdated"), "{upgraded}");
+}
+
+async fn stranger(site: Arc<Site>) -> anyhow::Result<()> {
+    let alice = site.api("alice").await?;
+    let id = site
+        .spawn(&alice, &Template::new("secret", "1.0"), json!({}))
+        .await?;
+    let env = [("OTHERS", id.as_str()), ("ABSENT", "absent")];
+    let report = browse(&site, "stranger.mjs", &env).await?;
+    assert_eq!(report["others"]["status"], 404);
+    assert_eq!(report["others"], report["absent"]);
+    assert!(
+        report["others"]["hops"]
+            .as_array()
+            .is_some_and(|hops| hops.len() > 1)
+    );
+    // That they were refused is all that the console says.
+    let complaints = report["complaints"].as_array().context("complaints")?;
+    assert_eq!(complaints.len(), 2, "{complaints:?}");
+    for complaint in complaints {
+        assert!(
+            complaint["text"]
+                .as_str()
+                .is_some_and(|text| text.contains("404")),
+            "{complaint}"
+        );
+    }
+    assert_eq!(
+        (&report["own"], &report["ownComplaints"]),
+        (&json!(200), &json!([]))
+    );
+    Ok(())
+}
+
+async fn waiting(site: Arc<Site>) -> anyhow::Result<()> {
+    let cluster = site.cluster().await?;
+    cluster
+        .apply(&Template::new("early", "3.0_slow-pull-8s"))
+        .await?;
+    let report = browse(&site, "waiting.mjs", &[("TEMPLATE", "early")]).await?;
+    assert_eq!(report["waiting"]["status"], 503);
+    assert_eq!(report["waiting"]["heading"], "early is on its way");
+    assert!(
+        report["waiting"]["message"]
+            .as_str()
+            .is_some_and(|text| !text.is_empty())
+    );
+    let at = site.ready().workspace_url.replace("{id}", "early");
+    assert_eq!(
+        report["url"].as_str().map(|url| url.trim_end_matches('/')),
+        Some(at.trim_end_matches('/'))
+    );
+    // The page's own status, and nothing else.
+    let complaints = report["complaints"].as_array().context("complaints")?;
+    assert!(!complaints.is_empty());
+    for complaint in complaints {
+        assert!(
+            complaint["text"]
+                .as_str()
+                .is_some_and(|text| text.contains("503")),
+            "{complaint}"
+        );
+    }
+    Ok(())
+}
+
+async fn looks(site: Arc<Site>) -> anyhow::Result<()> {
+    let alice = site.api("alice").await?;
+    let cluster = site.cluster().await?;
+    let running = Template::new("looks-running", "1.0").env("MESSAGE", "Hello from version 1.0");
+    site.spawn(&alice, &running, json!({"name": "A workspace that runs"}))
+        .await?;
+    let stopped = Template::new("looks-stopped", "1.0");
+    let stopped = site
+        .spawn(&alice, &stopped, json!({"name": "Stopped for the night"}))
+        .await?;
+    alice.act(&stopped, "stop").await?.expect(200)?;
+    failed_upgrade(&site).await?;
+    cluster
+        .apply(&Template::new("looks-starting", "1.0_slow-pull-60m"))
+        .await?;
+    let spawn = json!({"template": "looks-starting", "id": "looks-starting"});
+    until("the template to be known", LONG, || async {
+        let reply = alice.post("/api/v1/workspaces", &spawn).await?;
+        Ok(Observation::when(reply.status == 201, (), reply))
+    })
+    .await?;
+    let env = [
+        ("RUNNING", "looks-running"),
+        ("STARTING", "looks-starting"),
+        ("ABSENT", "absent"),
+        ("TEMPLATE", "sample"),
+    ];
+    let report = browse(&site, "looks.mjs", &env).await?;
+    let pages = report["pages"].as_array().context("pages")?;
+    assert_eq!(pages.len(), 9 * 3);
+    for page in pages {
+        assert_eq!(
+            (&page["violations"], &page["overflow"]),
+            (&json!([]), &json!(0)),
+            "{page}"
+        );
+    }
+    Ok(())
+}
+
+/// A workspace whose upgrade was tried and failed, for its page to say so.
+async fn failed_upgrade(site: &Site) -> anyhow::Result<()> {
+    let alice = site.api("alice").await?;
+    let template = Template::new("looks-failed", "1.0").annotation(keys::UPGRADE_DEADLINE, "2");
+    let id = site
+        .spawn(&alice, &template, json!({"name": "Upgrade that failed"}))
+        .await?;
+    site.cluster()
+        .await?
+        .apply(&template.image("example.com/there-is-none:9"))
+        .await?;
+    until("the upgrade to have failed", LONG, || async {
+        let workspace = alice.workspace(&id).await?;
+        if workspace["outdated"] == true && workspace["operationId"].is_null() {
+            alice.upgrade(&id).await?;
+        }
+        let failed = workspace["lastUpgradeError"].is_string();
+        Ok(Observation::when(failed, (), workspace))
+    })
+    .await
+}

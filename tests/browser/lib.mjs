@@ -1,0 +1,130 @@
+// What the scripts of this folder share: a browser, a watch on its console, signing in, the official
+// MCP client. Each script prints one JSON report on its last line and judges nothing.
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { chromium } from 'playwright-core';
+import { mkdirSync } from 'node:fs';
+
+export const { SITE_URL, MCP_URL, WORKSPACE_URL, TOKEN } = process.env;
+export const workspaceUrl = (id) => WORKSPACE_URL.replace('{id}', id);
+
+/** Longest wait for anything on a page. */
+const WAIT = 45_000;
+
+/** Folder of the screenshots, which are for people to look at. */
+const SHOTS = new URL('shots/', import.meta.url).pathname;
+export const shot = (page, name) => page.screenshot({ path: `${SHOTS}${name}.png`, fullPage: true });
+
+/** Starts a browser, runs `main` and prints what it returns. The browser ends in any case. */
+export async function scenario(main) {
+  mkdirSync(SHOTS, { recursive: true });
+  const browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM || '/usr/bin/chromium',
+    args: [
+      '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run',
+      '--disable-background-networking', '--disable-component-update', '--disable-sync',
+    ],
+  });
+  try {
+    const report = await main(browser);
+    console.log(JSON.stringify(report));
+  } catch (error) {
+    for (const page of browser.contexts().flatMap((context) => context.pages())) {
+      const text = await page.locator('body').innerText({ timeout: 2000 }).catch(String);
+      console.error(`--- ${page.url()}\n${text}`);
+    }
+    throw error;
+  } finally {
+    await browser.close();
+  }
+}
+
+/** A browser window of its own, and the list of what its console complains about. */
+export async function visitor(browser, options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1200, height: 800 }, ...options });
+  context.setDefaultTimeout(WAIT);
+  const complaints = [];
+  context.on('console', (message) => {
+    if (!['error', 'warning'].includes(message.type())) return;
+    complaints.push({ text: message.text(), url: message.location().url });
+  });
+  context.on('weberror', (error) => complaints.push({ text: String(error.error()), url: error.page()?.url() }));
+  return { context, page: await context.newPage(), complaints };
+}
+
+/** Signs in at the console with the mouse. */
+export async function signIn(page, name) {
+  await page.goto(SITE_URL);
+  await page.getByRole('link', { name: 'Sign in' }).click();
+  await page.getByRole('button', { name }).click();
+  await page.waitForURL(SITE_URL);
+}
+
+/** Presses Tab until what has the focus bears that name; it must show that it has it. */
+export async function tabTo(page, name) {
+  const passed = [];
+  for (let presses = 0; presses < 40; presses += 1) {
+    const focus = await page.evaluate(() => {
+      const element = document.activeElement;
+      const label = element.getAttribute('aria-label') ?? element.labels?.[0]?.innerText ?? element.innerText;
+      const style = getComputedStyle(element);
+      return { label: label?.replace(/\s+/g, ' ').trim(), outline: style.outlineStyle, width: parseFloat(style.outlineWidth) };
+    });
+    if (name.test(focus.label ?? '')) {
+      if (focus.outline === 'none' || !(focus.width >= 1)) throw new Error(`focus on ${focus.label} cannot be seen`);
+      return;
+    }
+    passed.push(focus.label);
+    await page.keyboard.press('Tab');
+  }
+  throw new Error(`Tab never came to ${name}, but to: ${JSON.stringify(passed)}`);
+}
+
+/** Looks until it holds; says what was seen last if it never does. */
+export async function until(what, look) {
+  const end = Date.now() + WAIT;
+  for (;;) {
+    const seen = await look();
+    if (seen.holds) return seen.value;
+    if (Date.now() > end) throw new Error(`waited for ${what}; last seen: ${JSON.stringify(seen.value)}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+/** The shell of a workspace's page, as whoever sits before it sees it. */
+export function shell(page) {
+  const screen = async () => {
+    const rows = await page.locator('.xterm-rows > div').allInnerTexts();
+    return rows.map((row) => row.replaceAll('\u00a0', ' ').trimEnd()).join('\n');
+  };
+  return {
+    screen,
+    connected: () => page.locator('#terminal-state[data-state="connected"]').waitFor(),
+    /** Types a line and returns the groups of what `expected` finds on the screen then. */
+    async type(line, expected) {
+      await page.keyboard.type(`${line}\n`);
+      return this.shows(expected);
+    },
+    shows: (expected) =>
+      until(`the terminal to show ${expected}`, async () => {
+        const text = await screen();
+        const found = text.match(expected);
+        return { holds: found !== null, value: found ? { ...found.groups } : text };
+      }),
+  };
+}
+
+/** The official MCP client: calls a tool and returns its structured answer. */
+export async function agent() {
+  const client = new Client(
+    { name: 'nogoo9-browser-tests', version: '0.0.0' },
+    { versionNegotiation: { mode: 'auto' } },
+  );
+  const headers = { Authorization: `Bearer ${TOKEN}` };
+  await client.connect(new StreamableHTTPClientTransport(new URL(MCP_URL), { requestInit: { headers } }));
+  const call = async (name, args = {}) => {
+    const result = await client.callTool({ name, arguments: args });
+    if (result.isError) throw new Error(`${name}: ${result.content[0]?.text}`);
+    return result.structuredContent;
+  };
+  return { call, close: () => client.close() };
+}
