@@ -23,7 +23,10 @@ pub fn start<A: Configure>(run: impl FnOnce(A::Settings) -> anyhow::Result<()>) 
 
 /// Turns a result into an exit code, printing the error for a human: message and
 /// causes, never `Debug`.
+///
+/// Waits a moment for the last log lines: they come before the error that they explain.
 pub fn main_exit(result: anyhow::Result<()>) -> ExitCode {
+    crate::telemetry::flush();
     let Err(error) = result else {
         return ExitCode::SUCCESS;
     };

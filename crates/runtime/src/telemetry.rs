@@ -1,7 +1,12 @@
 //! Logs: `tracing` to standard error as text or JSON, and the `log` crate bridged in.
 
+mod queue;
+
+pub(crate) use queue::flush;
+
 use std::{io::IsTerminal as _, sync::Mutex};
 
+use queue::Queue;
 use tracing::{Subscriber, level_filters::LevelFilter};
 use tracing_log::AsLog as _;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, layer::SubscriberExt as _};
@@ -35,6 +40,9 @@ pub enum TelemetryError {
         /// What the parser said.
         reason: String,
     },
+    /// No thread can be started that writes them.
+    #[error("no thread can be started that writes logs: {0}")]
+    Thread(#[source] std::io::Error),
     /// Another subscriber is installed in this process.
     #[error("logs are already set up in this process")]
     Installed,
@@ -77,7 +85,9 @@ impl Telemetry {
 
     fn terminal(&self) -> Result<impl Layer<Registry> + Send + Sync + use<>, TelemetryError> {
         let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        let lines = fmt::layer::<Registry>().with_writer(std::io::stderr);
+        let queue = Queue::start(std::io::stderr(), self.format).map_err(TelemetryError::Thread)?;
+        queue.publish();
+        let lines = fmt::layer::<Registry>().with_writer(queue);
         let lines = match self.format {
             LogFormat::Text => lines.with_ansi(colour).boxed(),
             LogFormat::Json => lines.json().flatten_event(true).boxed(),
