@@ -33,17 +33,17 @@ pub struct Ready {
     pub pids: Pids,
 }
 
-/// Pids of the parts of a site.
+/// Pids of the parts of a site; none while a part is away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Pids {
     /// The supervisor itself.
     pub up: i32,
     /// The embedded API server.
-    pub apiserver: i32,
+    pub apiserver: Option<i32>,
     /// `nogoo9-control`.
-    pub control: i32,
+    pub control: Option<i32>,
     /// `nogoo9-proxy`.
-    pub proxy: i32,
+    pub proxy: Option<i32>,
 }
 
 fn url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Url, D::Error> {

@@ -51,17 +51,18 @@ impl Site {
     /// # Errors
     /// It does not run.
     pub fn process(&self, part: &str) -> anyhow::Result<Process> {
-        Process::of(self.pid(part)?).with_context(|| format!("{part} does not run"))
+        let pid = self.pid(part)?.and_then(Process::of);
+        pid.with_context(|| format!("{part} does not run"))
     }
 
-    /// Pid of a part.
+    /// Pid of a part; none while it is away.
     ///
     /// # Errors
     /// No ready file, or no such part.
-    pub fn pid(&self, part: &str) -> anyhow::Result<i32> {
+    pub fn pid(&self, part: &str) -> anyhow::Result<Option<i32>> {
         let pids = self.read_ready()?.pids;
         Ok(match part {
-            "up" => pids.up,
+            "up" => Some(pids.up),
             "apiserver" => pids.apiserver,
             "control" => pids.control,
             "proxy" => pids.proxy,
@@ -74,7 +75,7 @@ impl Site {
     /// # Errors
     /// `/proc` cannot be read.
     pub fn census(&self) -> anyhow::Result<Census> {
-        Census::take(Some(self.pid("up")?), self.dir.path())
+        Census::take(self.pid("up")?, self.dir.path())
     }
 
     async fn remember(&self) -> anyhow::Result<()> {
@@ -166,11 +167,8 @@ impl Down<'_> {
         drop(self);
         until(&format!("a new {part}"), START, || async {
             let pid = site.pid(part)?;
-            Ok(Observation::when(
-                pid != old && Process::of(pid).is_some(),
-                (),
-                pid,
-            ))
+            let back = pid.is_some_and(|pid| pid != old && Process::of(pid).is_some());
+            Ok(Observation::when(back, (), pid))
         })
         .await
     }

@@ -239,7 +239,7 @@ impl Fleet {
                     && record["pod"]["name"] == pod
                     && record["pod"]["uid"].as_str() == only.metadata.uid.as_deref()
                     && record["desired"] == "running"
-                    && record["last"]["operation"] == ship.operation.as_str();
+                    && record["last"]["operation"]["id"] == ship.operation.as_str();
                 Ok(Observation::when(agrees, (), record))
             },
         )
