@@ -24,7 +24,7 @@ pub const USER_ROLES: &str = "X-User-Roles";
 const VALUE: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b',');
 
 /// Beginnings of names by which proxies tell applications who is calling or where from. Compared in
-/// lower case with `-` for `_`, since CGI and its heirs make no difference between the two.
+/// lower case with `-` for whatever is no letter or digit: CGI and its heirs turn all that into `_`.
 const CLAIMS: [&str; 8] = [
     "x-user-",
     "x-forwarded-",
@@ -118,12 +118,22 @@ pub fn encoded(text: &str) -> String {
 
 /// Whether a client could claim something by a header of that name.
 fn is_claim(name: &HeaderName) -> bool {
-    let name = name.as_str();
-    if name.contains('_') {
-        let plain = name.replace('_', "-");
-        return CLAIMS.iter().any(|claim| plain.starts_with(claim));
-    }
-    CLAIMS.iter().any(|claim| name.starts_with(claim))
+    let name = name.as_str().as_bytes();
+    let plain = |byte: &u8| {
+        if byte.is_ascii_alphanumeric() {
+            *byte
+        } else {
+            b'-'
+        }
+    };
+    CLAIMS.iter().any(|claim| {
+        name.len() >= claim.len()
+            && name
+                .iter()
+                .map(plain)
+                .zip(claim.bytes())
+                .all(|(a, b)| a == b)
+    })
 }
 
 fn drop_claims(request: &mut RequestHeader) {

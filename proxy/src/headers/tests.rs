@@ -198,9 +198,10 @@ proptest! {
         claim in prop::sample::select(CLAIMS.to_vec()),
         rest in "[a-z_-]{0,8}",
         upper in any::<u32>(),
+        other in prop::sample::select(vec!['_', '.', '~', '!', '|']),
     ) {
         let name: String = format!("{claim}{rest}x").chars().enumerate().map(|(n, c)| {
-            let c = if c == '-' && upper >> (n % 31) & 2 == 2 { '_' } else { c };
+            let c = if c == '-' && upper >> (n % 31) & 2 == 2 { other } else { c };
             if upper >> (n % 32) & 1 == 1 { c.to_ascii_uppercase() } else { c }
         }).collect();
         let mut request = request(&[]);
