@@ -297,7 +297,12 @@ impl ProxyHttp for Edge {
             error_code: 0,
             can_reuse_downstream: false,
         };
-        if *e.esource() == ErrorSource::Downstream || ctx.failure == Some(Failure::ClientGone) {
+        let broke = *e.esource() == ErrorSource::Downstream
+            && matches!(
+                e.etype(),
+                ErrorType::ConnectionClosed | ErrorType::ReadError | ErrorType::WriteError
+            );
+        if broke || ctx.failure == Some(Failure::ClientGone) {
             ctx.status = 0;
             return gone;
         }

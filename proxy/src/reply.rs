@@ -150,6 +150,24 @@ impl Reply {
         reply.with(RETRY_AFTER.as_str(), "5")
     }
 
+    /// The request breaks the protocol.
+    #[must_use]
+    pub fn bad_request() -> Self {
+        Self::json(
+            StatusCode::BAD_REQUEST,
+            &serde_json::json!({"code": "invalid_request", "message": "The request is not proper HTTP."}),
+        )
+    }
+
+    /// The rest of the request did not come.
+    #[must_use]
+    pub fn timed_out() -> Self {
+        Self::json(
+            StatusCode::REQUEST_TIMEOUT,
+            &serde_json::json!({"code": "request_timeout", "message": "The request did not arrive as a whole in time."}),
+        )
+    }
+
     /// The workspace's answer broke off, or made no sense.
     #[must_use]
     pub fn bad_gateway(html: bool) -> Self {

@@ -10,7 +10,7 @@ use crate::reply::Reply;
 use crate::sessions::Kind;
 use http::Method;
 use pingora::proxy::Session;
-use pingora::{Error, ErrorType};
+use pingora::{Error, ErrorSource, ErrorType};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -81,6 +81,12 @@ impl Edge {
     }
 
     pub(super) fn failure_reply(&self, e: &Error, ctx: &Context) -> Reply {
+        if *e.esource() == ErrorSource::Downstream {
+            return match e.etype() {
+                ErrorType::ReadTimedout => Reply::timed_out(),
+                _ => Reply::bad_request(),
+            };
+        }
         match (&ctx.hop, &ctx.failure) {
             (Hop::Pod(hop), Some(failure)) => failure.reply(&hop.opened, &self.gate),
             (Hop::Pod(hop), None) => match e.etype() {

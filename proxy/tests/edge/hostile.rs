@@ -55,6 +55,43 @@ async fn a_held_request_does_not_follow_its_id_to_another_owner() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_breaks_the_protocol_is_told_so() {
+    let stage = Stage::start().await;
+    let app = Upstream::start("app").await;
+    let uid = stage
+        .cluster
+        .run(&Spec::new("app", "dev", 1, app.address))
+        .await;
+    stage.routed("dev", Some(&uid)).await;
+    let host = format!("dev.{CONSOLE}");
+    let cookie = stage.cookie_on("alice", &host);
+    let headers = [
+        ("Cookie", cookie.as_str()),
+        ("Sec-Fetch-Site", "same-origin"),
+        ("Connection", "close, x-forwarded-for"),
+    ];
+    let mut connection = Connection::open(stage.address).await;
+    connection.send(request("GET", &host, "/x", &headers)).await;
+    let answer = connection.answer().await;
+    assert_eq!(answer.status, 400);
+    assert!(
+        answer.text().contains("\"invalid_request\""),
+        "{}",
+        answer.text()
+    );
+    assert_eq!(app.requests(), 0);
+    let headers = [headers[0], headers[1], ("Transfer-Encoding", "chunked")];
+    let mut connection = Connection::open(stage.address).await;
+    connection
+        .send(format!(
+            "{}-1\r\n",
+            request("POST", &host, "/slow", &headers)
+        ))
+        .await;
+    assert_eq!(connection.answer().await.status, 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_is_accepted_after_its_end_is_answered_in_full() {
     let stage = Stage::start().await;
     let app = Upstream::start("app").await;
