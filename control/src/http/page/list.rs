@@ -41,7 +41,10 @@ fn row(caller: &Caller, workspace: &Workspace) -> Markup {
                 span class=(format!("badge {}", word(workspace.status))) { (word(workspace.status)) }
                 @if workspace.outdated == Outdated::Yes { span.badge.outdated { "outdated" } }
             }
-            p.message { (workspace.message) }
+            // The badge says one word already.
+            @if !workspace.message.eq_ignore_ascii_case(word(workspace.status)) {
+                p.message { (workspace.message) }
+            }
             @if let Some(error) = &workspace.last_upgrade_error {
                 p.error role="alert" { "The last upgrade failed: " (error) }
             }

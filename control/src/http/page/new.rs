@@ -63,7 +63,7 @@ pub(super) async fn form(
         form.card.fields method="post" action="/ui/new" {
             input type="hidden" name="template" value=(template.name);
             label { "Name" input name="name" maxlength="100" autocomplete="off" autofocus; small { "Shown to you; may be left empty." } }
-            label { "Id" input name="id" maxlength="40" pattern="[a-z0-9]([a-z0-9-]*[a-z0-9])?" autocomplete="off"; small { "Part of its address: a-z, 0-9 and -. Made up if left empty." } }
+            label { "Id" input name="id" maxlength="40" pattern="[a-z0-9](-?[a-z0-9])*" autocomplete="off"; small { "Part of its address: a-z, 0-9 and -. Made up if left empty." } }
             @for (name, schema) in parameters(&template) { (field(&name, &schema, required(&template, &name))) }
             div.buttons { button.primary type="submit" { "Spawn" } a.button href="/" { "Cancel" } }
         }

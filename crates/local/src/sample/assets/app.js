@@ -45,6 +45,8 @@
   const terminal = new Terminal({
     fontFamily: getComputedStyle(document.documentElement).getPropertyValue("--mono"),
     fontSize: 14,
+    // Some fonts draw underscores below a line of height 1, where they are cut off.
+    lineHeight: 1.2,
     cursorBlink: !matchMedia("(prefers-reduced-motion: reduce)").matches,
     scrollback: 5000,
     screenReaderMode: false,
@@ -91,7 +93,11 @@
     current.addEventListener("open", () => {
       pause = FIRST_PAUSE;
       state("connected");
-      if (connectedBefore) say("reconnected: a new shell");
+      if (connectedBefore) {
+        say("reconnected: a new shell");
+        // It may be another pod's. The clock comes back a moment later, so ask.
+        fetch(here("info")).then((answer) => answer.json()).then(show).catch(() => {});
+      }
       connectedBefore = true;
       for (const bytes of early.splice(0)) current.send(bytes);
     });
