@@ -35,6 +35,8 @@ pub use context::Context;
 const POD_IDLE: Duration = Duration::from_secs(4);
 /// How long an unused connection to control is kept.
 const CONTROL_IDLE: Duration = Duration::from_secs(30);
+/// Longest silence of control: it answers everything within 40 s, and keeps its streams alive.
+const CONTROL_ANSWER: Duration = Duration::from_secs(60);
 /// Longest wait for a client that takes nothing.
 const CLIENT_WRITE: Duration = Duration::from_secs(300);
 /// How long a browser's navigation is held before the waiting page is shown.
@@ -128,7 +130,11 @@ impl ProxyHttp for Edge {
                 Ok(Box::new(peer))
             }
             Hop::Control { .. } => match self.control.address() {
-                Some(address) => Ok(Box::new(peer(address, CONTROL_IDLE))),
+                Some(address) => {
+                    let mut peer = peer(address, CONTROL_IDLE);
+                    peer.options.read_timeout = Some(CONTROL_ANSWER);
+                    Ok(Box::new(peer))
+                }
                 None => Error::err_in(ErrorType::HTTPStatus(503)),
             },
             Hop::None => Error::err_in(ErrorType::InternalError),

@@ -111,7 +111,9 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
 
     tokio::select! {
         () = watch.synced() => {}
-        () = tokio::time::sleep(FIRST_LIST) => tracing::warn!("no list of pods yet; serving the console alone"),
+        () = tokio::time::sleep(FIRST_LIST) => tracing::warn!(
+            "no list of pods yet, serving the console alone; check --kubeconfig and that its API server answers"
+        ),
         () = shutdown.graceful.cancelled() => return Ok(()),
     }
     tokio::spawn({

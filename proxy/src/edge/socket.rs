@@ -171,7 +171,9 @@ async fn take(session: &mut Session) -> Option<Stream> {
     // Only with these two is what the client sent too early handed out rather than lost.
     taken.set_server_keepalive(Some(60));
     taken.set_pipelining_enabled(true);
-    let (stream, early) = taken.reuse().await.ok().flatten()?.into_parts();
+    // A handshake has no body; one that is announced all the same is not waited for any longer.
+    let left = tokio::time::timeout(FIRST_WRITE, taken.reuse()).await;
+    let (stream, early) = left.ok()?.ok().flatten()?.into_parts();
     if early.is_some_and(|early| !early.is_empty()) {
         let mut stream = stream;
         let refusal = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";

@@ -4,6 +4,8 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderName, HeaderValue, Method, StatusCode, Version};
 use pingora::http::{RequestHeader, ResponseHeader};
+use pingora::protocols::TcpKeepalive;
+use pingora::protocols::l4::ext::set_tcp_keepalive;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -11,6 +13,14 @@ use tokio::net::TcpStream;
 
 /// Longest wait for a connection to a pod. It is one hop away; a longer wait means it is gone.
 pub const CONNECT: Duration = Duration::from_secs(2);
+/// How a node that is gone without a word is noticed by an idle socket. An application that reads
+/// nothing for two minutes counts as gone too.
+const KEEPALIVE: TcpKeepalive = TcpKeepalive {
+    idle: Duration::from_secs(15),
+    interval: Duration::from_secs(5),
+    count: 3,
+    user_timeout: Duration::from_secs(120),
+};
 /// Longest wait for a pod's answer to the handshake: applications start their sessions here.
 const ANSWER: Duration = Duration::from_secs(30);
 /// Longest head of an answer, in bytes.
@@ -96,6 +106,8 @@ pub async fn connect(address: SocketAddr) -> Result<TcpStream, HandshakeError> {
         Err(_) => return Err(HandshakeError::Connect(timed_out())),
     };
     stream.set_nodelay(true).map_err(HandshakeError::Connect)?;
+    set_tcp_keepalive(&stream, &KEEPALIVE)
+        .map_err(|error| HandshakeError::Connect(std::io::Error::other(error)))?;
     Ok(stream)
 }
 
