@@ -77,6 +77,14 @@ pub enum UpError {
         /// What the file system said.
         source: std::io::Error,
     },
+    /// The ready file cannot be written.
+    #[error("--ready-file {}: {source}; name a file in an existing folder", path.display())]
+    ReadyFile {
+        /// The file.
+        path: PathBuf,
+        /// What the file system said.
+        source: std::io::Error,
+    },
     /// The folder holds other things.
     #[error(
         "--data-dir {}: has files in it and is no folder of `nogoo9 up`; name a new or an \

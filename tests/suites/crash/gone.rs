@@ -85,7 +85,11 @@ pub(super) async fn a_proxy_that_is_told_to_stop_says_so(site: Arc<Site>) -> any
     assert_eq!(socket.closed().await?, (1012, 0));
     until("another proxy", LONG, || async {
         let pid = site.pid("proxy")?;
-        Ok(Observation::when(pid.is_some_and(|pid| pid != proxy.pid), (), pid))
+        Ok(Observation::when(
+            pid.is_some_and(|pid| pid != proxy.pid),
+            (),
+            pid,
+        ))
     })
     .await?;
     site.routed(&id, None).await?;

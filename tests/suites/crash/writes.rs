@@ -164,8 +164,9 @@ async fn at_rest(cluster: &Cluster, id: &str, pod: &str) -> anyhow::Result<()> {
             return Ok(Observation::NotYet("no answer".into()));
         };
         let record = record.unwrap_or_default();
+        let rests = record["upgrade"].is_null() && record["last"]["shown"] == true;
         Ok(Observation::when(
-            record["upgrade"].is_null() && record["pod"]["name"] == pod,
+            rests && record["pod"]["name"] == pod,
             (),
             record,
         ))

@@ -13,7 +13,6 @@ use super::{
     CLIENT_ID, DataDir, UpError, UpOptions, WORKSPACES_NAMESPACE, banner, check_listen,
     cluster::{self, Kubeconfigs},
     components::{CONTROL, PROXY, Wiring},
-    data_dir::io,
     keeper::{Keeper, Launch},
     logs::Sink,
     ports::{self, Ports},
@@ -352,7 +351,10 @@ impl Up {
         let json = serde_json::to_vec_pretty(&ready).map_err(|e| UpError::System(e.to_string()))?;
         self.dir.write(READY_FILE, &json)?;
         match &self.options.ready_file {
-            Some(path) => io(path, files::write_private(path, &json)),
+            Some(path) => files::write_private(path, &json).map_err(|source| UpError::ReadyFile {
+                path: path.clone(),
+                source,
+            }),
             None => Ok(()),
         }
     }
