@@ -125,15 +125,18 @@ fn nameless(pair: &[u8]) -> &[u8] {
     rest.split(|byte| *byte == b'=').next().unwrap_or(rest)
 }
 
+/// Whether a path is in the workspace as the client sees it: the pod knows of the prefix, be it that
+/// it gets it or that it goes by `X-Forwarded-Prefix`.
+fn is_inside(path: &[u8], mapping: Mapping<'_>) -> bool {
+    path.strip_prefix(mapping.prefix.as_bytes())
+        .is_some_and(|rest| matches!(rest.first(), None | Some(b'/' | b'?' | b'#')))
+}
+
 fn map_cookie_path(path: &[u8], mapping: Mapping<'_>) -> Vec<u8> {
-    let prefix = mapping.prefix.as_bytes();
-    let inside = path
-        .strip_prefix(prefix)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"));
-    if inside && !mapping.stripped {
+    if is_inside(path, mapping) {
         return path.to_vec();
     }
-    let mut mapped = prefix.to_vec();
+    let mut mapped = mapping.prefix.as_bytes().to_vec();
     match path.first() {
         Some(b'/') if mapping.stripped => mapped.extend_from_slice(path),
         // Not absolute, or outside of what the pod may set: the whole workspace.
@@ -145,6 +148,9 @@ fn map_cookie_path(path: &[u8], mapping: Mapping<'_>) -> Vec<u8> {
 /// A `Location` as the client must see it; `None` if it stays.
 fn map_location(location: &str, mapping: Mapping<'_>) -> Option<String> {
     if location.starts_with('/') && !location.starts_with("//") {
+        if is_inside(location.as_bytes(), mapping) {
+            return None;
+        }
         return Some(format!("{}{location}", mapping.prefix));
     }
     // An absolute address of the pod itself, by the host it was asked as or by its own address.
@@ -157,5 +163,8 @@ fn map_location(location: &str, mapping: Mapping<'_>) -> Option<String> {
         return None;
     }
     let rest = &url[url::Position::BeforePath..];
+    if is_inside(rest.as_bytes(), mapping) {
+        return Some(rest.to_owned());
+    }
     Some(format!("{}{rest}", mapping.prefix))
 }
