@@ -4,7 +4,7 @@
 use anyhow::Context as _;
 use nogoo9_model::keys;
 use nogoo9_tests::{
-    Census, Observation, Options, Site, Suite, Template, ensure_modules, node, until,
+    Api, Census, Observation, Options, Site, Suite, Template, ensure_modules, node, until,
 };
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -175,11 +175,16 @@ async fn stranger(site: Arc<Site>) -> anyhow::Result<()> {
 }
 
 async fn waiting(site: Arc<Site>) -> anyhow::Result<()> {
-    let cluster = site.cluster().await?;
-    cluster
-        .apply(&Template::new("early", "3.0_slow-pull-8s"))
-        .await?;
-    let report = browse(&site, "waiting.mjs", &[("TEMPLATE", "early")]).await?;
+    let (alice, cluster) = (site.api("alice").await?, site.cluster().await?);
+    let file = site.data_dir().join("early-is-ready");
+    let file = file.to_str().context("folder of the site")?;
+    let probe = json!({"exec": {"command": ["test", "-e", file]}, "periodSeconds": 1});
+    let template = Template::new("early", "3.0").container("readinessProbe", probe);
+    cluster.apply(&template).await?;
+    spawn_unready(&site, &alice, "early").await?;
+    let env = [("ID", "early"), ("READY_FILE", file)];
+    let report = browse(&site, "waiting.mjs", &env).await?;
+    assert_eq!(report["version"], "3.0");
     assert_eq!(report["waiting"]["status"], 503);
     assert_eq!(report["waiting"]["heading"], "early is on its way");
     assert!(
@@ -193,6 +198,25 @@ async fn waiting(site: Arc<Site>) -> anyhow::Result<()> {
         Some(at.trim_end_matches('/'))
     );
     only_of_status(&report, &["503"])
+}
+
+/// Spawns from the template of that name; returns once the edge knows of it, ready or not.
+async fn spawn_unready(site: &Site, alice: &Api, id: &str) -> anyhow::Result<()> {
+    let spawn = json!({"template": id, "id": id});
+    until("the template to be known", LONG, || async {
+        let reply = alice.post("/api/v1/workspaces", &spawn).await?;
+        Ok(Observation::when(reply.status == 201, (), reply))
+    })
+    .await?;
+    until("the edge to know the workspace", LONG, || async {
+        let routes = site.proxy_admin("/routes").await?;
+        Ok(Observation::when(
+            routes["routes"][id].is_object(),
+            (),
+            routes,
+        ))
+    })
+    .await
 }
 
 async fn looks(site: Arc<Site>) -> anyhow::Result<()> {
@@ -210,12 +234,7 @@ async fn looks(site: Arc<Site>) -> anyhow::Result<()> {
     cluster
         .apply(&Template::new("looks-starting", "1.0_slow-pull-60m"))
         .await?;
-    let spawn = json!({"template": "looks-starting", "id": "looks-starting"});
-    until("the template to be known", LONG, || async {
-        let reply = alice.post("/api/v1/workspaces", &spawn).await?;
-        Ok(Observation::when(reply.status == 201, (), reply))
-    })
-    .await?;
+    spawn_unready(&site, &alice, "looks-starting").await?;
     let env = [
         ("RUNNING", "looks-running"),
         ("STARTING", "looks-starting"),
