@@ -97,7 +97,7 @@ impl Cluster {
             .await
             .context("list pods")?
             .items;
-        pods.sort_by_key(|pod| generation(pod));
+        pods.sort_by_key(generation);
         Ok(pods)
     }
 

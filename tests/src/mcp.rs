@@ -106,14 +106,11 @@ impl Mcp {
             "params": {"name": tool, "arguments": arguments}});
         let (status, _, body) = self.post(&message).await?;
         // A stream of one event, where progress could have been told.
-        let data = body
+        let mut data = body
             .lines()
             .filter_map(|line| line.strip_prefix("data:"))
             .map(str::trim);
-        let answer = data
-            .filter(|data| data.starts_with('{'))
-            .next_back()
-            .unwrap_or(&body);
+        let answer = data.rfind(|data| data.starts_with('{')).unwrap_or(&body);
         let answer: Value =
             serde_json::from_str(answer).with_context(|| format!("{status}: {body}"))?;
         let result = &answer["result"];

@@ -4,6 +4,8 @@
 mod headers;
 mod identical;
 mod origins;
+mod own;
+mod sessions;
 mod tokens;
 
 use nogoo9_tests::{Options, Suite};
@@ -22,11 +24,8 @@ fn main() -> ExitCode {
             "a_stopped_one_cannot_be_told_apart_either",
             identical::while_stopped,
         )
-        .scenario("lists_show_ones_own", identical::lists_show_ones_own)
-        .scenario(
-            "visibility_opens_pages_and_nothing_else",
-            identical::visibility,
-        )
+        .scenario("lists_show_ones_own", own::lists_show_ones_own)
+        .scenario("visibility_opens_pages_and_nothing_else", own::visibility)
         .scenario("tokens_that_do_not_count", tokens::that_do_not_count)
         .scenario("the_challenge_leads_to_the_issuer", tokens::challenge)
         .scenario("viewers_look_and_do_not_touch", tokens::viewers)
@@ -43,8 +42,11 @@ fn main() -> ExitCode {
         )
         .scenario(
             "a_hand_over_is_for_one_browser_and_one_host",
-            origins::a_hand_over_is_for_one_browser_and_one_host,
+            sessions::a_hand_over_is_for_one_browser_and_one_host,
         )
-        .scenario("signing_out_ends_the_console_session", origins::signing_out)
+        .scenario(
+            "signing_out_ends_the_console_session",
+            sessions::signing_out,
+        )
         .main()
 }
