@@ -15,7 +15,8 @@ use crate::reply::Reply;
 use crate::sessions::{Kind, Sessions};
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::Method;
+use http::header::TRANSFER_ENCODING;
+use http::{Method, Version};
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
 use pingora::upstreams::peer::HttpPeer;
@@ -253,11 +254,17 @@ impl ProxyHttp for Edge {
 
     async fn response_filter(
         &self,
-        _: &mut Session,
+        session: &mut Session,
         response: &mut ResponseHeader,
         ctx: &mut Context,
     ) -> pingora::Result<()> {
         ctx.data();
+        // HTTP/1.0 knows no chunks (RFC 9112, section 6.1): there the end of the connection ends it.
+        if session.req_header().version == Version::HTTP_10
+            && response.remove_header(&TRANSFER_ENCODING).is_some()
+        {
+            session.set_keepalive(None);
+        }
         let Hop::Pod(hop) = &ctx.hop else {
             return Ok(());
         };

@@ -92,6 +92,31 @@ async fn what_breaks_the_protocol_is_told_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_client_of_http_1_0_gets_no_chunks() {
+    let stage = Stage::start().await;
+    let app = Upstream::start("app").await;
+    app.release();
+    let uid = stage
+        .cluster
+        .run(&Spec::new("app", "dev", 1, app.address))
+        .await;
+    stage.routed("dev", Some(&uid)).await;
+    let host = format!("dev.{CONSOLE}");
+    let token = format!("Bearer {}", stage.bearer("alice"));
+    let mut connection = Connection::open(stage.address).await;
+    let headers = [
+        ("Authorization", token.as_str()),
+        ("Connection", "keep-alive"),
+    ];
+    let ask = request("GET", &host, "/events", &headers);
+    connection.send(ask.replace("HTTP/1.1", "HTTP/1.0")).await;
+    let answer = connection.answer().await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("transfer-encoding"), None);
+    assert_eq!(answer.text(), "data: one\n\ndata: two\n\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_is_accepted_after_its_end_is_answered_in_full() {
     let stage = Stage::start().await;
     let app = Upstream::start("app").await;
