@@ -90,7 +90,11 @@ pub(super) async fn spawn(
                     "workspace spawned"
                 );
                 parts.engine.poke(&record.id);
-                shown(parts, &record.id, |listed| listed.is_some()).await;
+                // Until its pod is there the edge knows nothing of it, and has no page for it.
+                shown(parts, &record.id, |listed| {
+                    listed.is_some_and(|listed| !listed.pods.is_empty())
+                })
+                .await;
                 return Ok(show(parts, &record).await);
             }
             // Somebody chose it: theirs to choose another. Made up: make up another.
@@ -199,7 +203,10 @@ async fn change(
                 parts.engine.poke(id);
                 let desired = next.desired;
                 shown(parts, id, |listed| {
-                    listed.is_none_or(|listed| listed.record.value.desired == desired)
+                    listed.is_none_or(|listed| {
+                        let there = desired != Desired::Running || !listed.pods.is_empty();
+                        listed.record.value.desired == desired && there
+                    })
                 })
                 .await;
                 return Ok(next);
