@@ -1,5 +1,6 @@
 //! Small real servers that stand for the application in a pod, and for control.
 
+use crate::PATIENCE;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ws::{CloseFrame, Message, WebSocketUpgrade};
@@ -94,9 +95,12 @@ impl Upstream {
         self.slow.send_replace(true);
     }
 
+    /// Returns once the port is closed and every connection is broken.
     pub(crate) fn kill(&self) {
         if let Some(runtime) = self.runtime.lock().unwrap().take() {
-            runtime.shutdown_background();
+            // On a thread of its own, since a runtime may not be waited for inside another.
+            let ending = std::thread::spawn(move || runtime.shutdown_timeout(PATIENCE));
+            ending.join().unwrap();
         }
     }
 }
