@@ -268,19 +268,21 @@ impl ProxyHttp for Edge {
         let Hop::Pod(hop) = &ctx.hop else {
             return Ok(());
         };
-        let prefix = hop.opened.prefix();
+        let Some(prefix) = hop.opened.prefix() else {
+            return headers::from_pod(response, None);
+        };
         let pod = hop
             .current
             .as_ref()
             .map(|(backend, _)| (backend.address.to_string(), backend.strip_prefix));
         let (pod, stripped) = pod.unwrap_or_default();
-        let mapping = prefix.as_deref().map(|prefix| Mapping {
-            prefix,
+        let mapping = Mapping {
+            prefix: &prefix,
             stripped,
             host: &hop.opened.host,
             pod: &pod,
-        });
-        headers::from_pod(response, mapping)
+        };
+        headers::from_pod(response, Some(mapping))
     }
 
     fn response_body_filter(
