@@ -17,18 +17,12 @@ fn main() -> ExitCode {
     Suite::new(Options::default())
         // One at a time: all of them kill what the others would stand on.
         .parallel(1)
+        .limit(Duration::from_secs(300))
         .scenario("control_killed_in_every_phase", parts::control)
         .scenario("the_api_server_killed_in_every_phase", parts::api_server)
         .scenario("the_proxy_killed_in_every_phase", parts::proxy)
         .scenario("all_killed_at_once_in_every_phase", parts::everything)
-        .scenario(
-            "control_killed_at_every_write",
-            writes::control_killed_at_every_write,
-        )
-        .scenario(
-            "the_api_server_killed_at_every_write",
-            writes::the_api_server_killed_at_every_write,
-        )
+        .scenario("killed_at_every_write", writes::killed_at_every_write)
         .scenario(
             "without_control_the_edge_serves_on",
             gone::without_control_the_edge_serves_on,
