@@ -19,51 +19,26 @@ fn caller(sub: &str, role: Role) -> Caller {
 fn table() {
     use Action::*;
     let private = Visibility::Private;
-    let ok = Ok(());
+    let ok = || Ok(());
     let denied = || Err(Denied::AccessDenied);
     let needs_user = || Err(Denied::Role { needed: "user" });
-    let rows: Vec<(Action, [[Result<(), Denied>; 2]; 3])> = vec![
+    type Row = (Action, [[Result<(), Denied>; 2]; 3]);
+    let rows: Vec<Row> = vec![
         //          viewer: own, other            user: own, other          admin: own, other
-        (
-            Read,
-            [
-                [ok.clone(), denied()],
-                [ok.clone(), denied()],
-                [ok.clone(), ok.clone()],
-            ],
-        ),
+        (Read, [[ok(), denied()], [ok(), denied()], [ok(), ok()]]),
         (
             Spawn,
-            [
-                [needs_user(), denied()],
-                [ok.clone(), denied()],
-                [ok.clone(), ok.clone()],
-            ],
+            [[needs_user(), denied()], [ok(), denied()], [ok(), ok()]],
         ),
         (
             Manage,
-            [
-                [needs_user(), denied()],
-                [ok.clone(), denied()],
-                [ok.clone(), ok.clone()],
-            ],
+            [[needs_user(), denied()], [ok(), denied()], [ok(), ok()]],
         ),
         (
             Upgrade,
-            [
-                [needs_user(), denied()],
-                [ok.clone(), denied()],
-                [ok.clone(), ok.clone()],
-            ],
+            [[needs_user(), denied()], [ok(), denied()], [ok(), ok()]],
         ),
-        (
-            Open,
-            [
-                [ok.clone(), denied()],
-                [ok.clone(), denied()],
-                [ok.clone(), denied()],
-            ],
-        ),
+        (Open, [[ok(), denied()], [ok(), denied()], [ok(), denied()]]),
     ];
     for (action, by_role) in rows {
         for (role, by_owner) in [Role::Viewer, Role::User, Role::Admin]

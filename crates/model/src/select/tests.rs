@@ -44,7 +44,8 @@ fn uid(pod: Option<&PodView>) -> Option<&str> {
 
 #[test]
 fn routable_row_by_row() {
-    let rows: [(&str, fn(&mut PodView), bool); 12] = [
+    type Row = (&'static str, fn(&mut PodView), bool);
+    let rows: [Row; 12] = [
         ("ready", |_| {}, true),
         ("candidate", |p| p.state = UpgradeState::Candidate, true),
         ("no ip", |p| p.ip = None, false),

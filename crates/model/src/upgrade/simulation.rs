@@ -378,10 +378,11 @@ proptest! {
         // a crash can do is make a write twice, so each is made twice here.
         let mut cluster = Cluster::upgrading();
         for step in 0..60 {
-            if let Plan::Write(write) = cluster.plan() && step == cut {
-                if let Write::CreatePod { .. } = *write {
-                    cluster.apply(&write);
-                }
+            if let Plan::Write(write) = cluster.plan()
+                && step == cut
+                && matches!(*write, Write::CreatePod { .. })
+            {
+                cluster.apply(&write);
             }
             let now = cluster.now;
             for pod in &mut cluster.pods {
