@@ -94,24 +94,38 @@ impl Up {
     }
 
     /// Child processes by the name of what they run, once all of `names` are there.
-    fn children(&self, names: &[&str]) -> BTreeMap<String, u32> {
-        until(&format!("children {names:?}"), || {
+    fn children(&mut self, names: &[&str]) -> BTreeMap<String, u32> {
+        let look = || {
             let children = children_of(self.0.id());
-            names
-                .iter()
-                .all(|name| children.contains_key(*name))
-                .then_some(children)
-        })
+            let all = names.iter().all(|name| children.contains_key(*name));
+            all.then_some(children)
+        };
+        if let Some(children) = within_bound(look) {
+            return children;
+        }
+        let there = children_of(self.0.id());
+        let _ended = self.0.kill();
+        let mut words = String::new();
+        if let Some(mut stderr) = self.0.stderr.take() {
+            stderr.read_to_string(&mut words).unwrap();
+        }
+        panic!("waited in vain for children {names:?}; there are {there:?}; it said: {words}");
     }
 }
 
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    within_bound(look).unwrap_or_else(|| panic!("waited in vain for {what}"))
+}
+
+fn within_bound<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + BOUND;
     loop {
         if let Some(found) = look() {
-            return found;
+            return Some(found);
         }
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        if Instant::now() >= deadline {
+            return None;
+        }
         #[allow(
             clippy::disallowed_methods,
             reason = "waits for a condition within a bound"
@@ -276,7 +290,7 @@ fn a_folder_with_other_files_is_left_alone() {
 #[test]
 fn one_instance_a_data_folder() {
     let install = Install::new("exec sleep 1000");
-    let first = Up::start(install.up(&[]));
+    let mut first = Up::start(install.up(&[]));
     first.children(&["sleep"]);
     let output = install.up(&[]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
@@ -288,7 +302,7 @@ fn one_instance_a_data_folder() {
 #[test]
 fn a_kill_leaves_no_process_and_the_next_start_resumes() {
     let install = Install::new("exec sleep 1000");
-    let up = Up::start(install.up(&[]));
+    let mut up = Up::start(install.up(&[]));
     let before = up.children(&["apiserver", "sleep"]);
     let kubeconfig = fs::read(install.data().join("kubeconfig")).unwrap();
     let ports = fs::read(install.data().join("ports.json")).unwrap();
@@ -300,7 +314,7 @@ fn a_kill_leaves_no_process_and_the_next_start_resumes() {
     // As a killed instance that was ready leaves it behind.
     let stale = install.data().join("ready.json");
     fs::write(&stale, "{}").unwrap();
-    let again = Up::start(install.up(&[]));
+    let mut again = Up::start(install.up(&[]));
     again.children(&["apiserver", "sleep"]);
     assert!(!stale.exists());
     assert_eq!(
@@ -359,7 +373,7 @@ fn tokens_need_an_instance_and_a_user() {
         .unwrap();
     assert!(stderr(&output).contains("nothing runs here"));
 
-    let up = Up::start(install.up(&[]));
+    let mut up = Up::start(install.up(&[]));
     up.children(&["sleep"]);
     drop(up);
     let output = install
