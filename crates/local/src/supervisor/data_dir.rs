@@ -5,6 +5,7 @@ use std::{
     io::{Read as _, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use nix::fcntl::{Flock, FlockArg};
@@ -15,6 +16,9 @@ use crate::files;
 
 /// Marks a data folder, and is locked while it is in use.
 const LOCK_FILE: &str = "up.lock";
+/// Tries to get the lock while another process holds it: two seconds in all.
+const RELEASE_TRIES: usize = 40;
+const RELEASE_PAUSE: Duration = Duration::from_millis(50);
 
 /// A locked data folder. The lock goes with the process, whatever ends it.
 #[derive(Debug)]
@@ -161,7 +165,23 @@ fn refuse_foreign(path: &Path) -> Result<(), UpError> {
     Err(UpError::Foreign(path.to_owned()))
 }
 
+/// Locks the folder. A killed instance may hold its lock for a moment after its children have ended,
+/// so a start right afterwards is patient.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "waits for the lock, within a bound, before there is a runtime"
+)]
 fn lock(dir: &Path) -> Result<Flock<File>, UpError> {
+    for _ in 0..RELEASE_TRIES {
+        match lock_now(dir) {
+            Err(UpError::Busy { .. }) => std::thread::sleep(RELEASE_PAUSE),
+            other => return other,
+        }
+    }
+    lock_now(dir)
+}
+
+fn lock_now(dir: &Path) -> Result<Flock<File>, UpError> {
     let path = dir.join(LOCK_FILE);
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
