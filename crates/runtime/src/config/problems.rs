@@ -171,18 +171,6 @@ impl Problems {
         self.http_url(flag, text)
     }
 
-    /// An optional http(s) URL. The outer `None` is a mistake, the inner "not given".
-    #[allow(
-        clippy::option_option,
-        reason = "a mistake and an absent flag are two things"
-    )]
-    pub fn optional_url(&mut self, flag: &str, value: Option<&str>) -> Option<Option<Url>> {
-        match value {
-            None => Some(None),
-            Some(text) => self.http_url(flag, text.trim()).map(Some),
-        }
-    }
-
     /// Several http(s) URLs, in order.
     pub fn urls(&mut self, flag: &str, values: &[String]) -> Option<Vec<Url>> {
         let urls: Vec<_> = values
