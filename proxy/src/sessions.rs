@@ -124,6 +124,7 @@ impl Sessions {
             version: wire::VERSION,
             active,
             sessions,
+            requests: BTreeMap::new(),
         }
     }
 

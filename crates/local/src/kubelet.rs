@@ -45,6 +45,7 @@ use std::sync::Arc;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use agent::{Agent, Claims, pods_dir};
 use events::Recorder;
@@ -121,9 +122,11 @@ pub async fn run(config: KubeletConfig, stop: CancellationToken) -> Result<(), K
         images,
         recorder,
         stop: stop.clone(),
+        reapers: TaskTracker::new(),
         claims: Claims::default(),
         client,
     });
+    let reapers = agent.reapers.clone();
     let mut pods = Pods::new(agent);
     tokio::select! {
         () = heartbeat => {}
@@ -131,6 +134,14 @@ pub async fn run(config: KubeletConfig, stop: CancellationToken) -> Result<(), K
         () = stop.cancelled() => {}
     }
     pods.finish().await;
+    // Probes were dropped with their workers, which kills what they run; it is gone once reaped.
+    reapers.close();
+    if tokio::time::timeout(process::KILL_BOUND, reapers.wait())
+        .await
+        .is_err()
+    {
+        tracing::error!("commands of probes could not be stopped");
+    }
     Ok(())
 }
 

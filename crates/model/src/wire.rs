@@ -40,4 +40,8 @@ pub struct Sessions {
     pub active: Option<String>,
     /// Open sessions by pod uid: WebSockets, streams and requests with data in the last 10 minutes.
     pub sessions: BTreeMap<String, u32>,
+    /// Of those, the plain HTTP requests that are being answered, by pod uid: what a recreate lets
+    /// finish, since sockets end with their pod anyway.
+    #[serde(default)]
+    pub requests: BTreeMap<String, u32>,
 }

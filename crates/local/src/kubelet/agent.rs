@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::api::Api;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::events::Recorder;
 use super::images::LocalImages;
@@ -26,6 +27,8 @@ pub(crate) struct Agent {
     pub(crate) recorder: Recorder,
     /// Stops every pod without telling the API server.
     pub(crate) stop: CancellationToken,
+    /// Awaits the ends of probes and hooks, which may outlive their pods' workers for a moment.
+    pub(crate) reapers: TaskTracker,
     pub(crate) claims: Claims,
     pub(crate) client: kube::Client,
 }

@@ -8,6 +8,7 @@ use http::{HeaderName, HeaderValue, Request};
 use http_body_util::Empty;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
+use tokio_util::task::TaskTracker;
 
 use super::probe::Check;
 use super::process::{self, Surroundings, find_program};
@@ -18,6 +19,8 @@ pub(crate) struct Target {
     pub(crate) pod_ip: String,
     pub(crate) shim: Vec<OsString>,
     pub(crate) around: Surroundings,
+    /// Awaits the ends of commands whose check was dropped.
+    pub(crate) reapers: TaskTracker,
 }
 
 /// Runs a check once, within `timeout`.
@@ -106,7 +109,7 @@ async fn exec(command: &[String], target: &Target) -> Result<(), String> {
         .map_err(|error| format!("exec: {error}"))?;
     // A task of its own reaps the shim even when this future is dropped, which
     // drops `process` and so kills what runs.
-    let exit = tokio::spawn(running.exit_code());
+    let exit = target.reapers.spawn(running.exit_code());
     let code = exit.await.map_err(|error| error.to_string())?;
     drop(process);
     match code {

@@ -23,6 +23,8 @@ pub(crate) const SANDBOX: &str = "NOGOO9_SANDBOX";
 
 /// How long a shim may take to kill what is below it before it is killed itself.
 const SHIM_BOUND: Duration = Duration::from_secs(15);
+/// Time for the last processes to be gone once they were killed.
+pub(crate) const KILL_BOUND: Duration = Duration::from_secs(20);
 const SWEEP_ROUNDS: usize = 200;
 
 /// Where and as what a command of a container runs.

@@ -57,6 +57,7 @@ impl Cluster {
             version: 1,
             active,
             sessions: self.sessions.clone(),
+            requests: BTreeMap::new(),
         });
         let proxies = [ProxyReport {
             proxy: "edge".into(),

@@ -13,13 +13,12 @@ use super::super::api;
 use super::super::events::Level;
 use super::super::probe::{self, Check};
 use super::super::prober::{self, Target};
+use super::super::process::KILL_BOUND;
 use super::{Desired, Report, STOP_GRACE, Worker};
 
 /// Grace of a pod whose object vanished: a forced delete, which the kubelet makes
 /// no harsher than this.
 pub(super) const FORCED_GRACE: Duration = Duration::from_secs(2);
-/// Time for the last processes to be gone once they were killed.
-const KILL_BOUND: Duration = Duration::from_secs(20);
 
 impl Worker {
     /// The pod's grace period.
@@ -50,6 +49,7 @@ impl Worker {
             pod_ip: self.state.ip.to_string(),
             shim: self.agent.shim.clone(),
             around: live.around.clone(),
+            reapers: self.agent.reapers.clone(),
         };
         let process = live.process.clone();
         let (agent, pod) = (Arc::clone(&self.agent), Arc::clone(&self.pod));

@@ -24,6 +24,7 @@ impl Worker {
                 pod_ip: self.state.ip.to_string(),
                 shim: self.agent.shim.clone(),
                 around: live.around.clone(),
+                reapers: self.agent.reapers.clone(),
             };
             live.tallies
                 .push((*kind, probe.clone(), Tally::new(&probe)));
