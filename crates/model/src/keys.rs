@@ -34,6 +34,8 @@ pub const DEFAULT_PORT: u16 = 3000;
 pub const WORKSPACE_PATH: &str = "nogoo9/workspace-path";
 /// Annotation: the path under which a preview is published.
 pub const PREVIEW_PATH: &str = "nogoo9/preview-path";
+/// Annotation on a workspace's PersistentVolumeClaim: what the template calls it.
+pub const CLAIM: &str = "nogoo9/claim";
 /// Annotation: free-form type shown to people.
 pub const WORKSPACE_TYPE: &str = "nogoo9/workspace-type";
 /// Annotation: no-crd's word for how a workspace wants callers identified.

@@ -6,6 +6,7 @@
 //! decisions, cannot disagree about them.
 
 pub mod access;
+pub mod claim;
 pub mod container;
 pub mod id;
 pub mod keys;

@@ -37,6 +37,27 @@ pub fn spawned_pod(owner: &str, id: &str, namespace: &str, since: i64, generatio
     )
 }
 
+/// Longest name that a template may give a claim.
+pub const MAX_CLAIM: usize = 20;
+
+/// Name of the PersistentVolumeClaim that a template calls `claim`:
+/// `ws-{owner}-{id}-{10 characters}-{claim}`, DNS-1123, under 63 characters.
+///
+/// The owner is among the facts: an id that somebody else had before never finds their data.
+#[must_use]
+pub fn claim(owner: &str, id: &str, namespace: &str, claim: &str) -> String {
+    let facts = [owner, namespace, id, claim].join("\0");
+    let short: String = dns(claim).chars().take(MAX_CLAIM).collect();
+    let tail = format!(
+        "-{}-{}",
+        base32_sha256(facts.as_bytes(), 10),
+        short.trim_end_matches('-')
+    );
+    let mut stem = format!("ws-{}-{}", dns(owner), dns(id));
+    stem.truncate(MAX_POD_NAME - tail.len());
+    format!("{}{tail}", stem.trim_end_matches('-'))
+}
+
 /// Name of the Secret that holds a workspace's record.
 #[must_use]
 pub fn record(id: &str) -> String {
@@ -94,6 +115,16 @@ mod tests {
         assert!(name.starts_with("ws-alice-smith-dev-up-"), "{name}");
         assert_eq!(name.len(), "ws-alice-smith-dev-up-".len() + 5);
         assert!(spawned_pod("alice", "dev", "ns", 0, 1).starts_with("ws-alice-dev-"));
+        let home = claim("alice", "dev", "ns", "home");
+        assert!(
+            home.starts_with("ws-alice-dev-") && home.ends_with("-home"),
+            "{home}"
+        );
+        assert_ne!(
+            home,
+            claim("bob", "dev", "ns", "home"),
+            "an id that changes hands"
+        );
         assert_eq!(record("dev").len(), "nogoo9-ws-".len() + 26);
         assert_eq!(operation("op-abc"), "nogoo9-op-abc");
     }
@@ -104,6 +135,7 @@ mod tests {
             for name in [
                 upgrade_pod(&owner, &id, "ns", "op-x", generation),
                 spawned_pod(&owner, &id, "ns", 7, generation),
+                claim(&owner, &id, "ns", "home"),
             ] {
                 prop_assert!(is_dns_1123(&name), "{}", name);
             }

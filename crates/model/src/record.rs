@@ -3,6 +3,7 @@
 //! A command (spawn, stop, upgrade …) is a pure change of the record, stored by compare-and-swap;
 //! what then happens to pods follows from [`crate::upgrade::plan()`].
 
+use crate::claim::PlannedClaim;
 use crate::container::Trouble;
 use crate::mode::Mode;
 use crate::operation::Operation;
@@ -153,6 +154,12 @@ pub struct Record {
     /// Manifest before the newest upgrade.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub previous: Option<Previous>,
+    /// The workspace's volumes, those of earlier versions of the template too.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub claims: Vec<PlannedClaim>,
+    /// Whether [`Desired::Deleted`] takes the claims along.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub delete_data: bool,
     /// The workspace's pod.
     pub pod: PlannedPod,
     /// Replacements of vanished pods.
@@ -246,6 +253,8 @@ impl Record {
             generation: 1,
             manifest: spawn.manifest,
             previous: None,
+            claims: Vec::new(),
+            delete_data: false,
             pod,
             replacements: Replacements::default(),
             upgrade: None,
