@@ -2,6 +2,7 @@
 //! that local mode starts itself by.
 
 mod demo;
+mod idp;
 mod local_apiserver;
 mod status;
 mod token;
@@ -57,6 +58,9 @@ enum Command {
     /// Run the embedded Kubernetes API server.
     #[command(hide = true)]
     LocalApiserver(local_apiserver::LocalApiserverArgs),
+    /// Run the development identity provider alone, over https, for a test cluster.
+    #[command(hide = true)]
+    Idp(idp::IdpArgs),
 }
 
 /// Everything that follows, untouched: it belongs to another program.
@@ -124,6 +128,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => main_exit(demo::run(&args)),
         Command::Status(args) => main_exit(status::run(&args)),
         Command::LocalApiserver(args) => main_exit(local_apiserver::run(&args)),
+        Command::Idp(args) => main_exit(idp::run(&args)),
         Command::Guard(rest) => shim::guard(rest.args),
         Command::PodShim(rest) => shim::main(rest.args),
     }

@@ -25,7 +25,6 @@ mod logs;
 mod names;
 mod object;
 mod patch;
-mod pki;
 mod pods;
 mod protobuf;
 mod quota;
@@ -58,7 +57,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use auth::Tokens;
 pub use disk::DiskError;
-pub use pki::{Pki, PkiError};
+pub use crate::pki::{Pki, PkiError};
 
 /// Namespaces that exist from the start and stay.
 const BUILT_IN_NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];

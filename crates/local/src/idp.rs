@@ -1,6 +1,7 @@
 //! A development identity provider: OpenID Connect with code + PKCE, real keys and real
-//! tokens, but no passwords. Whoever can reach it may be anyone, so it listens on
-//! loopback only.
+//! tokens, but no passwords. Whoever can reach it may be anyone, so it listens only where
+//! nobody from outside this machine can: on loopback, and, with TLS, in the range that is
+//! kept for benchmarks and never routed (RFC 2544), where test clusters live.
 //!
 //! What a deployment's provider does, this one does the same way: discovery (OpenID
 //! Connect and RFC 8414), JWKS, authorize, token with refresh rotation, userinfo, end of
@@ -15,15 +16,22 @@ mod metadata;
 mod page;
 mod refresh;
 mod signin;
+mod tls;
 mod token;
 mod users;
 
-use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::Router;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+pub use crate::pki::Pki;
 use grants::Grants;
 use key::{AccessClaims, SigningKey};
 use refresh::RefreshTokens;
@@ -93,6 +101,15 @@ pub enum IdpError {
     /// The address is not loopback.
     #[error("identity provider: {0} is not a loopback address, and it asks for no passwords")]
     NotLoopback(SocketAddr),
+    /// The address is neither loopback nor one that is never routed.
+    #[error(
+        "identity provider: {0} may be reached from outside, and it asks for no passwords; listen \
+         on loopback or within 198.18.0.0/15"
+    )]
+    Reachable(SocketAddr),
+    /// There is no usable certificate.
+    #[error("identity provider: {0}")]
+    Pki(#[from] crate::pki::PkiError),
     /// The listener failed.
     #[error("identity provider: cannot serve: {0}")]
     Serve(#[source] std::io::Error),
@@ -153,6 +170,32 @@ impl Idp {
         if !addr.ip().is_loopback() {
             return Err(IdpError::NotLoopback(addr));
         }
+        self.serve_on(listener, stop).await
+    }
+
+    /// Serves https with that certificate until `stop` is cancelled.
+    ///
+    /// # Errors
+    /// [`IdpError::Reachable`], [`IdpError::Pki`] and [`IdpError::Serve`].
+    pub async fn serve_tls(
+        self,
+        listener: TcpListener,
+        pki: &Pki,
+        stop: CancellationToken,
+    ) -> Result<(), IdpError> {
+        let addr = listener.local_addr().map_err(IdpError::Serve)?;
+        if !never_routed(addr.ip()) {
+            return Err(IdpError::Reachable(addr));
+        }
+        let listener = tls::TlsListener::new(listener, addr, pki, stop.clone())?;
+        self.serve_on(listener, stop).await
+    }
+
+    async fn serve_on<L>(self, listener: L, stop: CancellationToken) -> Result<(), IdpError>
+    where
+        L: axum::serve::Listener,
+        L::Addr: std::fmt::Debug,
+    {
         let server = axum::serve(listener, self.router())
             .with_graceful_shutdown(stop.clone().cancelled_owned());
         let server = std::future::IntoFuture::into_future(server);
@@ -160,6 +203,14 @@ impl Idp {
             done = server => done.map_err(IdpError::Serve),
             () = async { stop.cancelled().await; tokio::time::sleep(STOP_GRACE).await } => Ok(()),
         }
+    }
+}
+
+/// Whether packets to that address stay on this machine: loopback, or 198.18.0.0/15 (RFC 2544).
+fn never_routed(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_loopback() || matches!(ip.octets(), [198, 18 | 19, ..]),
+        IpAddr::V6(ip) => ip.is_loopback(),
     }
 }
 

@@ -5,6 +5,7 @@ pub mod apiserver;
 mod files;
 pub mod idp;
 pub mod kubelet;
+mod pki;
 pub mod sample;
 pub mod shim;
 pub mod supervisor;

@@ -1,4 +1,5 @@
-//! The certificate authority and server certificate of the embedded API server.
+//! A certificate authority and the one server certificate it ever signed: of the embedded API
+//! server, and of an identity provider that pods reach.
 
 use std::fs;
 use std::io::Write;
@@ -39,8 +40,7 @@ pub enum PkiError {
     },
 }
 
-/// A certificate authority of this data directory, and the certificate of its API server for
-/// 127.0.0.1, ::1 and localhost.
+/// A certificate authority, and the certificate of the server that it was made for.
 #[derive(Clone)]
 pub struct Pki {
     ca: String,
@@ -50,18 +50,31 @@ pub struct Pki {
 }
 
 impl Pki {
-    /// Reads the authority and certificate of a data directory, or makes them, in `pki/`.
+    /// Reads the authority and certificate of a data directory's API server (127.0.0.1, ::1 and
+    /// localhost), or makes them, in `pki/`.
     ///
     /// # Errors
     /// When files cannot be read, written or understood.
     pub fn ensure(data_dir: &Path) -> Result<Self, PkiError> {
-        let folder = data_dir.join("pki");
+        let addresses = [
+            IpAddr::V4(Ipv4Addr::LOCALHOST),
+            IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ];
+        Self::ensure_for(&data_dir.join("pki"), "nogoo9 local API server", &addresses)
+    }
+
+    /// Reads the authority and certificate in a folder, or makes them for a server of that name at
+    /// these addresses and `localhost`.
+    ///
+    /// # Errors
+    /// When files cannot be read, written or understood.
+    pub fn ensure_for(folder: &Path, name: &str, addresses: &[IpAddr]) -> Result<Self, PkiError> {
         let names = ["ca.crt", "server.crt", "server.key"].map(|name| folder.join(name));
-        fs::create_dir_all(&folder).map_err(|source| file_error(&folder, source))?;
+        fs::create_dir_all(folder).map_err(|source| file_error(folder, source))?;
         // The key is renamed into place last, so its presence means that all three are whole.
         let [ca_path, certificate_path, key_path] = &names;
         if !key_path.exists() {
-            let (ca, certificate, key) = make()?;
+            let (ca, certificate, key) = make(name, addresses)?;
             write(ca_path, &ca)?;
             write(certificate_path, &certificate)?;
             write(key_path, &key)?;
@@ -102,7 +115,7 @@ impl Pki {
     }
 }
 
-fn make() -> Result<(String, String, String), PkiError> {
+fn make(name: &str, addresses: &[IpAddr]) -> Result<(String, String, String), PkiError> {
     // The authority's key is not kept: a new server certificate means a new authority.
     let ca_key = KeyPair::generate()?;
     let mut ca = CertificateParams::new(Vec::<String>::new())?;
@@ -114,13 +127,9 @@ fn make() -> Result<(String, String, String), PkiError> {
 
     let key = KeyPair::generate()?;
     let mut server = CertificateParams::new(vec!["localhost".to_owned()])?;
-    server.distinguished_name = named("nogoo9 local API server");
-    for address in [
-        IpAddr::V4(Ipv4Addr::LOCALHOST),
-        IpAddr::V6(Ipv6Addr::LOCALHOST),
-    ] {
-        server.subject_alt_names.push(SanType::IpAddress(address));
-    }
+    server.distinguished_name = named(name);
+    let addresses = addresses.iter().copied().map(SanType::IpAddress);
+    server.subject_alt_names.extend(addresses);
     server.use_authority_key_identifier_extension = true;
     server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
