@@ -55,9 +55,9 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
+pub use crate::pki::{Pki, PkiError};
 pub use auth::Tokens;
 pub use disk::DiskError;
-pub use crate::pki::{Pki, PkiError};
 
 /// Namespaces that exist from the start and stay.
 const BUILT_IN_NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
