@@ -17,7 +17,6 @@ use crate::dial::Endpoint;
 use crate::{HttpReport, LoadError, Phases, Schedule};
 
 pub use run::HttpRun;
-use run::Run;
 
 /// The most connections of one load: each is a task and a socket.
 const MAX_CONNECTIONS: usize = 10_000;
@@ -185,14 +184,30 @@ impl HttpLoad {
     /// # Errors
     /// [`LoadError`] if the load cannot be run as described; nothing was sent then.
     pub fn start(self, phases: &Phases) -> Result<HttpRun, LoadError> {
-        if !(1..=MAX_CONNECTIONS).contains(&self.connections) {
-            return Err(LoadError::Connections {
-                connections: self.connections,
-                max: MAX_CONNECTIONS,
-            });
-        }
-        let request = self.build()?;
-        Ok(HttpRun::start(Run::new(self, request, phases)?))
+        Self::start_all([self], phases)
+    }
+
+    /// Starts several loads as one run: each keeps its own schedule, connections and checks, so
+    /// that one which has to wait takes nothing from the others, and one report is made of all.
+    /// Of failures, as many are kept in full as the most patient load wants.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start), for any of them.
+    pub fn start_all(
+        loads: impl IntoIterator<Item = Self>,
+        phases: &Phases,
+    ) -> Result<HttpRun, LoadError> {
+        let checked = loads.into_iter().map(|load| {
+            if !(1..=MAX_CONNECTIONS).contains(&load.connections) {
+                return Err(LoadError::Connections {
+                    connections: load.connections,
+                    max: MAX_CONNECTIONS,
+                });
+            }
+            let request = load.build()?;
+            Ok((load, request))
+        });
+        HttpRun::start(checked.collect::<Result<_, _>>()?, phases)
     }
 
     /// Runs until `cancel`, or until the count of [`stop_after`](Self::stop_after).

@@ -49,6 +49,7 @@ mod recorder;
 mod report;
 mod schedule;
 mod sequence;
+mod slices;
 mod socket;
 mod table;
 
@@ -60,6 +61,7 @@ pub use phases::{Mark, PhaseId, Phases, Timeline};
 pub use report::{FailureSample, HttpReport, LabelReport, PhaseReport};
 pub use schedule::{Schedule, TIMER_SLACK};
 pub use sequence::{Arrival, Sequence};
+pub use slices::SliceReport;
 pub use socket::echo::EchoClient;
 pub use socket::report::{Close, ClosedBy, EchoReport, SocketTotals};
 pub use socket::shell::ShellClient;

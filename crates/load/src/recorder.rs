@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::outcome::Stale;
 use crate::phases::micros;
+use crate::slices::Slices;
 use crate::{
     FailureKind, FailureSample, HttpReport, LabelReport, Latency, LoadError, PhaseId, PhaseReport,
     Timeline,
@@ -63,6 +64,7 @@ pub(crate) struct Recorder {
     max_lag: Duration,
     blank: Latency,
     phases: Vec<PhaseSum>,
+    slices: Slices,
     labels: BTreeMap<String, LabelReport>,
     unlabelled: u64,
     samples: Vec<(PhaseId, FailureSample)>,
@@ -84,6 +86,7 @@ impl Recorder {
             max_lag: Duration::ZERO,
             blank: Latency::new()?,
             phases: Vec::new(),
+            slices: Slices::new(),
             labels: BTreeMap::new(),
             unlabelled: 0,
             samples: Vec::new(),
@@ -104,6 +107,9 @@ impl Recorder {
             self.stale_retries += 1;
             self.stale_unsent += u64::from(stale == Stale::Unsent);
         }
+        let latency = request.ended.saturating_sub(request.from);
+        self.slices
+            .record(request.from, request.result.is_ok().then_some(latency));
         let PhaseId(index) = request.phase;
         while self.phases.len() <= index {
             self.phases.push(PhaseSum {
@@ -115,9 +121,7 @@ impl Recorder {
         if let Some(phase) = self.phases.get_mut(index) {
             phase.requests += 1;
             match request.result {
-                Ok(_) => phase
-                    .latency
-                    .record(request.ended.saturating_sub(request.from)),
+                Ok(_) => phase.latency.record(latency),
                 Err(_) => phase.failures += 1,
             }
         }
@@ -208,6 +212,8 @@ impl Recorder {
             max_lag_us: micros(self.max_lag),
             latency: total.summary(),
             phases,
+            slice_us: self.slices.width_us(),
+            slices: self.slices.report(),
             labels,
             unlabelled: self.unlabelled,
             samples: self
@@ -297,6 +303,13 @@ mod tests {
             .collect();
         assert_eq!(phases, [("before", 2, 0, 2), ("during", 3, 2, 1)]);
         assert_eq!(report.latency.count, 3);
+
+        let slices: Vec<_> = report
+            .slices
+            .iter()
+            .map(|s| (s.at_us, s.requests, s.failures))
+            .collect();
+        assert_eq!(slices, [(0, 2, 0), (100_000, 3, 2)]);
 
         let old = report.label("old").unwrap();
         assert_eq!(

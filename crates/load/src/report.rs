@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::table::{grouped, human};
-use crate::{FailureKind, LatencySummary, Mark, Table};
+use crate::{FailureKind, LatencySummary, Mark, SliceReport, Table};
 
 /// Everything an HTTP run saw.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +39,12 @@ pub struct HttpReport {
     /// The same by phase, in the order in which phases were first entered. A request
     /// belongs to the phase in which it started.
     pub phases: Vec<PhaseReport>,
+    /// Width of the slices, in microseconds.
+    #[serde(default)]
+    pub slice_us: u64,
+    /// The run over time, without the slices in which nothing started.
+    #[serde(default)]
+    pub slices: Vec<SliceReport>,
     /// Successful answers by label, in the order in which labels first came.
     pub labels: Vec<LabelReport>,
     /// Successful answers in which no label was found, or beyond the bound on labels.

@@ -86,6 +86,26 @@ async fn waiting_behind_a_slow_answer_counts_as_latency() {
     assert!(report.max_lag_us >= 150_000);
 }
 
+/// Two loads of one run: the one that has to wait takes nothing from the other, and both are in
+/// one report.
+#[tokio::test]
+async fn loads_of_one_run_keep_their_own_pace() {
+    let (stuck, quick) = (Server::start().await, Server::start().await);
+    let waits = load(&stuck, "/stuck-body")
+        .connections(1)
+        .rate(1000.0)
+        .unwrap();
+    let flows = load(&quick, "/ok").rate(500.0).unwrap().stop_after(100);
+    let run = HttpLoad::start_all([waits, flows], &Phases::new("all")).unwrap();
+    run.wait_for_requests(100, LONG).await.unwrap();
+    stuck.wait_open(1).await;
+    let report = run.snapshot();
+    assert_eq!((report.requests, report.failures), (100, 0));
+    assert_eq!(quick.requests(), 100);
+    assert!(stuck.requests() <= 1, "its one connection is taken");
+    assert_eq!(report.slices.iter().map(|s| s.requests).sum::<u64>(), 100);
+}
+
 #[tokio::test]
 async fn faults_are_told_apart() {
     let server = Server::start().await;

@@ -107,7 +107,8 @@ impl Client {
             None => (self.connect(deadline).await?, false),
         };
         if !reused {
-            run.with_recorder(crate::recorder::Recorder::connection_opened);
+            run.tally
+                .with_recorder(crate::recorder::Recorder::connection_opened);
         }
         self.reused = reused;
         let answer = exchange(&mut connection, run.request.clone(), deadline).await?;

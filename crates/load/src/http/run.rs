@@ -1,4 +1,4 @@
-//! A load under way: what its workers share, and the handle to it.
+//! Loads under way: what their workers share, and the handle to them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,56 +18,29 @@ use crate::{HttpReport, LoadError, Phases, WaitError};
 /// How often [`HttpRun::wait_for_requests`] looks.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What a run's workers share.
+/// What all workers of a run share, whatever they ask.
 #[derive(Debug)]
-pub(super) struct Run {
-    /// The run's start on the clock of `phases`; the schedule counts from here.
+pub(super) struct Tally {
+    /// The run's start on the clock of `phases`; schedules count from here.
     pub(super) begin: Duration,
     pub(super) phases: Phases,
-    pub(super) request: Request<Full<Bytes>>,
     recorder: Mutex<Recorder>,
-    /// Numbers given to requests so far.
-    tickets: AtomicU64,
     requests: AtomicU64,
     failures: AtomicU64,
-    /// The limit is reached or the run was stopped: no new request leaves.
-    over: AtomicBool,
     pub(super) stop: CancellationToken,
-    pub(super) load: HttpLoad,
 }
 
-impl Run {
-    pub(super) fn new(
-        load: HttpLoad,
-        request: Request<Full<Bytes>>,
-        phases: &Phases,
-    ) -> Result<Self, LoadError> {
+impl Tally {
+    fn new(phases: &Phases, max_samples: usize) -> Result<Self, LoadError> {
         let begin = phases.elapsed();
         Ok(Self {
             begin,
             phases: phases.clone(),
-            request,
-            recorder: Mutex::new(Recorder::new(begin, load.max_samples)?),
-            tickets: AtomicU64::new(0),
+            recorder: Mutex::new(Recorder::new(begin, max_samples)?),
             requests: AtomicU64::new(0),
             failures: AtomicU64::new(0),
-            over: AtomicBool::new(false),
             stop: CancellationToken::new(),
-            load,
         })
-    }
-
-    /// The next request's number, unless the run is over.
-    pub(super) fn ticket(&self) -> Option<u64> {
-        if self.over.load(Ordering::Relaxed) || self.stop.is_cancelled() {
-            return None;
-        }
-        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
-        if self.load.limit.is_some_and(|limit| ticket >= limit) {
-            self.over.store(true, Ordering::Relaxed);
-            return None;
-        }
-        Some(ticket)
     }
 
     pub(super) fn with_recorder<T>(&self, f: impl FnOnce(&mut Recorder) -> T) -> T {
@@ -83,46 +56,88 @@ impl Run {
     }
 }
 
-/// A load under way. Dropping it stops the load at once, without waiting for answers.
+/// What the workers of one load share.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) tally: Arc<Tally>,
+    pub(super) request: Request<Full<Bytes>>,
+    /// Numbers given to requests so far.
+    tickets: AtomicU64,
+    /// The limit is reached or the run was stopped: no new request leaves.
+    over: AtomicBool,
+    pub(super) load: HttpLoad,
+}
+
+impl Run {
+    /// The next request's number, unless the run is over.
+    pub(super) fn ticket(&self) -> Option<u64> {
+        if self.over.load(Ordering::Relaxed) || self.tally.stop.is_cancelled() {
+            return None;
+        }
+        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
+        if self.load.limit.is_some_and(|limit| ticket >= limit) {
+            self.over.store(true, Ordering::Relaxed);
+            return None;
+        }
+        Some(ticket)
+    }
+}
+
+/// Loads under way. Dropping it stops them at once, without waiting for answers.
 #[derive(Debug)]
 pub struct HttpRun {
-    run: Arc<Run>,
+    tally: Arc<Tally>,
     workers: JoinSet<()>,
     _guard: DropGuard,
 }
 
 impl HttpRun {
-    pub(super) fn start(run: Run) -> Self {
-        let run = Arc::new(run);
+    pub(super) fn start(
+        loads: Vec<(HttpLoad, Request<Full<Bytes>>)>,
+        phases: &Phases,
+    ) -> Result<Self, LoadError> {
+        let samples = loads.iter().map(|(load, _)| load.max_samples).max();
+        let tally = Arc::new(Tally::new(phases, samples.unwrap_or_default())?);
         let mut workers = JoinSet::new();
-        for connection in 0..run.load.connections {
-            workers.spawn(worker::work(Arc::clone(&run), connection));
+        let mut connections = 0..;
+        for (load, request) in loads {
+            let count = load.connections;
+            let run = Arc::new(Run {
+                tally: Arc::clone(&tally),
+                request,
+                tickets: AtomicU64::new(0),
+                over: AtomicBool::new(false),
+                load,
+            });
+            for connection in connections.by_ref().take(count) {
+                workers.spawn(worker::work(Arc::clone(&run), connection));
+            }
         }
-        let guard = run.stop.clone().drop_guard();
-        Self {
-            run,
+        let guard = tally.stop.clone().drop_guard();
+        Ok(Self {
+            tally,
             workers,
             _guard: guard,
-        }
+        })
     }
 
     /// Requests ended so far.
     #[must_use]
     pub fn requests(&self) -> u64 {
-        self.run.requests.load(Ordering::Acquire)
+        self.tally.requests.load(Ordering::Acquire)
     }
 
     /// Those that failed.
     #[must_use]
     pub fn failures(&self) -> u64 {
-        self.run.failures.load(Ordering::Relaxed)
+        self.tally.failures.load(Ordering::Relaxed)
     }
 
     /// What the run has seen so far.
     #[must_use]
     pub fn snapshot(&self) -> HttpReport {
-        let timeline = self.run.phases.timeline();
-        self.run
+        let timeline = self.tally.phases.timeline();
+        self.tally
             .with_recorder(|recorder| recorder.report(&timeline))
     }
 
@@ -174,7 +189,7 @@ impl HttpRun {
     /// Sends nothing new, waits for the answers under way (the request timeout bounds
     /// that) and reports.
     pub async fn finish(mut self) -> HttpReport {
-        self.run.stop.cancel();
+        self.tally.stop.cancel();
         self.ended().await;
         self.snapshot()
     }

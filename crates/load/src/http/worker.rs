@@ -20,28 +20,28 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(20);
 pub(super) async fn work(run: Arc<Run>, number: usize) {
     let mut client = Client::new(&run.load);
     loop {
-        let idle_at = run.phases.elapsed();
+        let idle_at = run.tally.phases.elapsed();
         let Some(ticket) = run.ticket() else { return };
         let due = run
             .load
             .schedule
             .due(ticket)
-            .map(|offset| run.begin + offset);
+            .map(|offset| run.tally.begin + offset);
         if let Some(due) = due
-            && !wait_until(&run, run.phases.instant(due)).await
+            && !wait_until(&run, run.tally.phases.instant(due)).await
         {
             return;
         }
-        let sent = run.phases.elapsed();
+        let sent = run.tally.phases.elapsed();
         let from = Schedule::counts_from(due, idle_at, sent);
-        let phase = run.phases.at(from);
+        let phase = run.tally.phases.at(from);
         let (result, stale, reused) = ask(&run, &mut client).await;
         let failed = result.is_err();
-        run.record(Ended {
+        run.tally.record(Ended {
             phase,
             from,
             sent,
-            ended: run.phases.elapsed(),
+            ended: run.tally.phases.elapsed(),
             lag: due.map_or(Duration::ZERO, |due| sent.saturating_sub(due)),
             connection: number,
             reused,
@@ -61,7 +61,7 @@ async fn wait_until(run: &Run, due: Instant) -> bool {
     }
     tokio::select! {
         () = tokio::time::sleep_until(due) => true,
-        () = run.stop.cancelled() => false,
+        () = run.tally.stop.cancelled() => false,
     }
 }
 
