@@ -2,6 +2,7 @@
 
 use crate::admin;
 use crate::args::Settings;
+use crate::ask::Asker;
 use crate::control::Control;
 use crate::edge::Edge;
 use crate::follow;
@@ -12,13 +13,13 @@ use crate::route::Router;
 use crate::sessions::{End, Sessions};
 use crate::table::Table;
 use anyhow::Context as _;
-use nogoo9_identity::Authenticator;
 use nogoo9_identity::bearer::{BearerConfig, Bearers};
 use nogoo9_identity::cookie::CookieNames;
 use nogoo9_identity::jwks::Keys;
 use nogoo9_identity::policy::ClaimPolicy;
 use nogoo9_identity::session::Sessions as SessionTokens;
 use nogoo9_identity::source::KeySource;
+use nogoo9_identity::{Authenticator, Roots};
 use nogoo9_model::access::Role;
 use nogoo9_runtime::admin::{Check, Readiness};
 use nogoo9_runtime::args::Identity;
@@ -93,6 +94,12 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
 
     let auth = authenticator(&settings);
     let control = Control::new(&settings.control);
+    let scheme = match settings.common.public.url.scheme() {
+        "https" => "https",
+        _ => "http",
+    };
+    let asker = Asker::new(control.clone(), auth.names(), scheme)
+        .context("no HTTP client can be made")?;
     tokio::spawn(control.clone().follow());
     tokio::spawn(ready_when_keys(auth.sessions().keys().clone(), keys_check));
 
@@ -134,6 +141,7 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
             settings.common.public.url.clone(),
         ),
         control,
+        asker,
         sessions: sessions.clone(),
         holds,
         metrics,
@@ -230,7 +238,14 @@ fn start(
 fn authenticator(settings: &Settings) -> Arc<Authenticator> {
     let identity = &settings.common.identity;
     let policy = Arc::new(policy(identity));
-    let (provider, refresh_provider) = Keys::new(KeySource::Issuer(identity.issuer.clone()));
+    let (provider, refresh_provider) = Keys::new(KeySource::Issuer {
+        issuer: identity.issuer.clone(),
+        roots: identity
+            .issuer_ca
+            .as_deref()
+            .map(Roots::and_pem)
+            .unwrap_or_default(),
+    });
     let (session, refresh_session) = Keys::new(settings.session_keys.clone());
     tokio::spawn(refresh_provider.run());
     tokio::spawn(refresh_session.run());

@@ -37,5 +37,5 @@ mod verified;
 
 pub use authenticator::{Authenticated, Authenticator, Via};
 pub use error::TokenError;
-pub use http_client::http_client;
+pub use http_client::{Roots, http_client};
 pub use verified::Verified;

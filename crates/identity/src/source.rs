@@ -1,6 +1,6 @@
 //! Where public keys come from, and how they are read once.
 
-use crate::http_client::{http_client, is_loopback};
+use crate::http_client::{Roots, http_client, is_loopback};
 use crate::keyset::{KeySet, KeySetError};
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -14,7 +14,12 @@ const MAX_DOCUMENT: usize = 256 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeySource {
     /// At the `jwks_uri` that this OpenID Connect issuer's discovery document names.
-    Issuer(String),
+    Issuer {
+        /// The issuer, as its tokens have it.
+        issuer: String,
+        /// Who may vouch for it.
+        roots: Roots,
+    },
     /// At this address.
     Url(Url),
     /// In this file: a mounted ConfigMap, say.
@@ -121,11 +126,11 @@ impl KeySource {
     /// The source is away or does not hold a key set.
     pub async fn load(&self) -> Result<KeySet, SourceError> {
         match self {
-            Self::Issuer(issuer) => {
-                let found = discover(issuer).await?;
-                load_url(&parse(&found.jwks_uri)?).await
+            Self::Issuer { issuer, roots } => {
+                let found = discover(issuer, roots).await?;
+                load_url(&parse(&found.jwks_uri)?, roots).await
             }
-            Self::Url(url) => load_url(url).await,
+            Self::Url(url) => load_url(url, &Roots::default()).await,
             Self::File(path) => {
                 let document = read_file(path).await?;
                 KeySet::parse(&document).map_err(|source| SourceError::Keys {
@@ -140,7 +145,7 @@ impl KeySource {
 impl std::fmt::Display for KeySource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Issuer(issuer) => match Url::parse(issuer) {
+            Self::Issuer { issuer, .. } => match Url::parse(issuer) {
                 Ok(url) => f.write_str(&shown(&url)),
                 Err(_) => f.write_str("the issuer"),
             },
@@ -154,10 +159,10 @@ impl std::fmt::Display for KeySource {
 ///
 /// # Errors
 /// The issuer is away, or answers for somebody else.
-pub async fn discover(issuer: &str) -> Result<Discovery, SourceError> {
+pub async fn discover(issuer: &str, roots: &Roots) -> Result<Discovery, SourceError> {
     let base = issuer.strip_suffix('/').unwrap_or(issuer);
     let url = parse(&format!("{base}/.well-known/openid-configuration"))?;
-    let body = get(&url).await?;
+    let body = get(&url, roots).await?;
     let found: Discovery = serde_json::from_slice(&body)
         .map_err(|_| SourceError::NotDiscovery { url: shown(&url) })?;
     if found.issuer != issuer {
@@ -169,21 +174,22 @@ pub async fn discover(issuer: &str) -> Result<Discovery, SourceError> {
     Ok(found)
 }
 
-async fn load_url(url: &Url) -> Result<KeySet, SourceError> {
-    let body = get(url).await?;
+async fn load_url(url: &Url, roots: &Roots) -> Result<KeySet, SourceError> {
+    let body = get(url, roots).await?;
     KeySet::parse(&body).map_err(|source| SourceError::Keys {
         place: shown(url),
         source,
     })
 }
 
-async fn get(url: &Url) -> Result<Vec<u8>, SourceError> {
+async fn get(url: &Url, roots: &Roots) -> Result<Vec<u8>, SourceError> {
     secure(url)?;
     let unreachable = |source: reqwest::Error| SourceError::Unreachable {
         url: shown(url),
         source: source.without_url(),
     };
-    let request = http_client(url).map_err(unreachable)?.get(url.clone());
+    let client = http_client(url, roots).map_err(unreachable)?;
+    let request = client.get(url.clone());
     let request = request.header(http::header::ACCEPT, "application/json");
     let mut answer = request.send().await.map_err(unreachable)?;
     if answer.status() != http::StatusCode::OK {

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use nogoo9_identity::TokenError;
+use nogoo9_identity::{Roots, TokenError};
 use nogoo9_identity::jwks::{Keys, Timing};
 use nogoo9_identity::source::{KeySource, SourceError, discover};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -158,7 +158,13 @@ async fn an_unknown_key_is_fetched_once_for_all_who_wait() {
 async fn a_provider_that_is_away_at_the_start_is_asked_again() {
     let (provider, _server) = Provider::start().await;
     let signer = Signer::p256("k");
-    let (keys, refresher) = Keys::with_timing(KeySource::Issuer(provider.issuer()), timing());
+    let (keys, refresher) = Keys::with_timing(
+        KeySource::Issuer {
+            issuer: provider.issuer(),
+            roots: Roots::default(),
+        },
+        timing(),
+    );
     let running = tokio::spawn(refresher.run());
     let bearers = bearers(keys.clone());
     until("it was asked", || provider.requests() >= 2).await;
@@ -235,13 +241,13 @@ async fn a_file_is_read_again_when_it_changes() {
 async fn discovery_must_speak_for_the_issuer_that_was_asked() {
     let (provider, server) = Provider::start().await;
     let issuer = provider.issuer();
-    let found = discover(&issuer).await.expect("a document");
+    let found = discover(&issuer, &Roots::default()).await.expect("a document");
     assert_eq!(
         (found.issuer, found.jwks_uri),
         (issuer.clone(), format!("{issuer}/keys"))
     );
     let slash = format!("{issuer}/");
-    match discover(&slash).await {
+    match discover(&slash, &Roots::default()).await {
         Err(SourceError::OtherIssuer { wanted, found }) => {
             assert_eq!((wanted, found), (slash, issuer.clone()));
         }
@@ -250,7 +256,7 @@ async fn discovery_must_speak_for_the_issuer_that_was_asked() {
     server.abort();
     until("it is gone", || server.is_finished()).await;
     assert!(matches!(
-        discover(&issuer).await,
+        discover(&issuer, &Roots::default()).await,
         Err(SourceError::Unreachable { .. })
     ));
 }

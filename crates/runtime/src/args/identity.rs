@@ -1,6 +1,12 @@
 //! Whose tokens count, and what their roles mean.
 
+use std::path::{Path, PathBuf};
+
 use clap::Args;
+use rustls::{
+    RootCertStore,
+    pki_types::{CertificateDer, pem::PemObject as _},
+};
 use url::Url;
 
 use crate::config::Problems;
@@ -12,6 +18,10 @@ pub struct IdentityArgs {
     /// Issuer URL of the OpenID Connect provider, exactly as its tokens have it.
     #[arg(long, env = "NOGOO9_ISSUER", value_name = "URL")]
     pub issuer: Option<String>,
+    /// PEM file with certificate authorities that may vouch for the provider, beside the public
+    /// ones. Read once, at the start.
+    #[arg(long, env = "NOGOO9_ISSUER_CA_FILE", value_name = "FILE")]
+    pub issuer_ca_file: Option<PathBuf>,
     /// Audience that a bearer token must name; may be repeated.
     /// [default: the public URL + /mcp]
     #[arg(
@@ -46,6 +56,8 @@ pub struct IdentityArgs {
 pub struct Identity {
     /// Issuer, compared byte by byte with the token's `iss`; hence the text as given.
     pub issuer: String,
+    /// Certificate authorities for it beside the public ones, as PEM.
+    pub issuer_ca: Option<Vec<u8>>,
     /// Accepted audiences, one at least.
     pub audiences: Vec<String>,
     /// Steps to the roles claim, one at least.
@@ -68,6 +80,7 @@ impl IdentityArgs {
                 "https://login.example.org/realms/main",
             )
             .and(self.issuer.as_deref().map(|text| text.trim().to_owned()));
+        let issuer_ca = authorities("issuer-ca-file", self.issuer_ca_file.as_deref(), problems);
         let audiences = if self.audience.is_empty() {
             // `join` on a URL with path `/` cannot fail; no public URL is a mistake of its own.
             public_url
@@ -104,6 +117,7 @@ impl IdentityArgs {
         }
         Some(Identity {
             issuer: issuer?,
+            issuer_ca: issuer_ca?,
             audiences: audiences?,
             roles_claim: roles_claim?,
             admin_role: admin_role?,
@@ -111,6 +125,47 @@ impl IdentityArgs {
             default_role: default_role.to_owned(),
         })
     }
+}
+
+/// The file's text, if each certificate in it can end a chain and there is one at least.
+#[allow(
+    clippy::option_option,
+    reason = "a mistake and an absent flag are two things"
+)]
+fn authorities(
+    flag: &str,
+    path: Option<&Path>,
+    problems: &mut Problems,
+) -> Option<Option<Vec<u8>>> {
+    let Some(path) = path else {
+        return Some(None);
+    };
+    let shown = path.display();
+    let pem = std::fs::read(path)
+        .map_err(|e| problems.add(flag, format!("{shown} cannot be read: {e}")))
+        .ok()?;
+    let mut store = RootCertStore::empty();
+    for found in CertificateDer::pem_slice_iter(&pem) {
+        let added = found
+            .map_err(|e| e.to_string())
+            .and_then(|der| store.add(der).map_err(|e| e.to_string()));
+        if let Err(reason) = added {
+            let number = store.len() + 1;
+            problems.add(
+                flag,
+                format!("certificate {number} of {shown} cannot be used: {reason}"),
+            );
+            return None;
+        }
+    }
+    if store.is_empty() {
+        problems.add(
+            flag,
+            format!("{shown} holds no certificate; it must have one at least, as PEM"),
+        );
+        return None;
+    }
+    Some(Some(pem))
 }
 
 fn word(flag: &str, value: Option<&str>, default: &str, problems: &mut Problems) -> Option<String> {
