@@ -115,6 +115,53 @@ impl Cluster {
         .map(|_| ())
     }
 
+    /// Takes our scheduling gate off a pod, if the uid is still that; other gates stay. One that has
+    /// none of ours any more is success.
+    ///
+    /// # Errors
+    /// `Conflict` if the pod or its gates changed in between, `NotFound`, or another
+    /// [`ClusterError`].
+    pub async fn release_pod(&self, name: &str, uid: &str) -> Result<(), ClusterError> {
+        let pod = limited("read pod", name, self.pods_api().get(name)).await?;
+        let gates = pod.spec.and_then(|spec| spec.scheduling_gates);
+        let Some(index) = gates
+            .iter()
+            .flatten()
+            .position(|gate| gate.name == keys::GATE)
+        else {
+            return Ok(());
+        };
+        // The list is known by position only: the tests make sure that it is still ours.
+        let gate = format!("/spec/schedulingGates/{index}");
+        let patch = json!([
+            {"op": "test", "path": "/metadata/uid", "value": uid},
+            {"op": "test", "path": format!("{gate}/name"), "value": keys::GATE},
+            {"op": "remove", "path": gate},
+        ]);
+        let patch: json_patch::Patch =
+            serde_json::from_value(patch).map_err(|error| ClusterError::Malformed {
+                object: format!("patch of pod {name}"),
+                reason: error.to_string(),
+            })?;
+        let patch: Patch<()> = Patch::Json(patch);
+        let params = PatchParams::default();
+        match limited(
+            "release pod",
+            name,
+            self.pods_api().patch(name, &params, &patch),
+        )
+        .await
+        {
+            Ok(_) => Ok(()),
+            // What a failed test looks like: somebody was faster.
+            Err(ClusterError::Rejected { .. }) => Err(ClusterError::Conflict {
+                what: "release pod",
+                object: name.to_owned(),
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Deletes a pod gracefully, if the uid is still that; one that is gone already is success.
     ///
     /// # Errors

@@ -60,6 +60,9 @@ pub enum ServiceError {
         /// The limit in bytes.
         limit: usize,
     },
+    /// No place is left among the onlookers.
+    #[error("too many pages are following what changes; close some, or try again in a moment")]
+    TooManyStreams,
     /// Others changed the workspace at the same time, again and again.
     #[error("the workspace is being changed by others at this moment; try again")]
     Contended,
@@ -93,8 +96,6 @@ pub enum ErrorCode {
     IdTaken,
     /// Its state does not allow it now.
     Conflict,
-    /// This version of nogoo9 cannot do it.
-    Unsupported,
     /// The cluster refuses it.
     Refused,
     /// More than fits.
@@ -116,7 +117,6 @@ impl ErrorCode {
             Self::TemplateBroken => "template_broken",
             Self::IdTaken => "id_taken",
             Self::Conflict => "conflict",
-            Self::Unsupported => "unsupported",
             Self::Refused => "refused",
             Self::TooLarge => "too_large",
             Self::Unavailable => "unavailable",
@@ -130,9 +130,7 @@ impl ErrorCode {
             Self::AccessDenied | Self::Forbidden | Self::InsufficientScope => StatusCode::FORBIDDEN,
             Self::InvalidArgument => StatusCode::BAD_REQUEST,
             Self::TemplateNotFound => StatusCode::NOT_FOUND,
-            Self::TemplateBroken | Self::Unsupported | Self::Refused => {
-                StatusCode::UNPROCESSABLE_ENTITY
-            }
+            Self::TemplateBroken | Self::Refused => StatusCode::UNPROCESSABLE_ENTITY,
             Self::IdTaken | Self::Conflict => StatusCode::CONFLICT,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
@@ -173,12 +171,12 @@ impl ServiceError {
             | Self::Template(TemplateError::Broken { .. }) => ErrorCode::TemplateBroken,
             Self::Template(TemplateError::NotFound { .. }) => ErrorCode::TemplateNotFound,
             Self::IdTaken { .. } => ErrorCode::IdTaken,
-            Self::NotUpgraded(NotUpgraded::NeedsRecreate) => ErrorCode::Unsupported,
             Self::Deleting { .. } | Self::NotUpgraded(_) => ErrorCode::Conflict,
             Self::Refused(..) => ErrorCode::Refused,
             Self::TooLarge { .. } => ErrorCode::TooLarge,
             Self::Template(TemplateError::Unreadable { .. })
             | Self::Contended
+            | Self::TooManyStreams
             | Self::Cluster { .. } => ErrorCode::Unavailable,
         }
     }
@@ -294,12 +292,6 @@ mod tests {
                 "conflict",
                 409,
                 "start it first",
-            ),
-            (
-                ServiceError::NotUpgraded(NotUpgraded::NeedsRecreate),
-                "unsupported",
-                422,
-                "volume",
             ),
             (
                 ServiceError::TooLarge { size: 9, limit: 5 },

@@ -97,7 +97,13 @@ async fn make(
     match write {
         Write::CreatePod { object } => {
             let pod = object["metadata"]["name"].as_str().unwrap_or_default();
-            return match cluster.create_pod(object).await? {
+            // A pod never waits for a claim that nobody makes.
+            let ready = cluster.ensure_claims(&seen.record.value, object).await?;
+            let created = match ready {
+                CreateAnswer::There => cluster.create_pod(object).await?,
+                refused @ CreateAnswer::Refused(_) => refused,
+            };
+            return match created {
                 CreateAnswer::There => {
                     tracing::info!(workspace = id, pod, "pod created");
                     Ok(None)
@@ -126,6 +132,10 @@ async fn make(
                 "pod marked"
             );
         }
+        Write::Release { name, uid } => {
+            cluster.release_pod(name, uid).await?;
+            tracing::info!(workspace = id, pod = name, "pod released");
+        }
         Write::DeletePod { name, uid, why } => {
             cluster.delete_pod(name, uid).await?;
             tracing::info!(
@@ -147,6 +157,10 @@ async fn make(
             );
         }
         Write::DeleteRecord => {
+            // The record goes last: as long as it is there, what was interrupted here is repeated.
+            if seen.record.value.delete_data {
+                cluster.delete_claims(&seen.record.value).await?;
+            }
             cluster.delete_record(&seen.record).await?;
             tracing::info!(workspace = id, "record deleted");
         }

@@ -24,6 +24,24 @@ impl Trouble {
     }
 }
 
+/// Reasons that waiting does not mend, by itself and soon.
+const HOPELESS: [&str; 6] = [
+    "ImagePullBackOff",
+    "ErrImageNeverPull",
+    "InvalidImageName",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "CrashLoopBackOff",
+];
+
+impl Trouble {
+    /// Whether a pod in this trouble is given up at once where nothing else serves meanwhile.
+    #[must_use]
+    pub fn is_hopeless(&self) -> bool {
+        HOPELESS.contains(&self.reason.as_str())
+    }
+}
+
 impl std::fmt::Display for Trouble {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.message.is_empty() {
@@ -75,6 +93,17 @@ pub fn trouble(pod: &Pod) -> Option<Trouble> {
                 )
             })
         })
+}
+
+/// Restarts of the container that was restarted most.
+#[must_use]
+pub fn restarts(pod: &Pod) -> u32 {
+    let status = pod.status.as_ref();
+    let init = status.and_then(|status| status.init_container_statuses.as_ref());
+    let main = status.and_then(|status| status.container_statuses.as_ref());
+    let all = init.into_iter().chain(main).flatten();
+    let counts = all.map(|container| u32::try_from(container.restart_count).unwrap_or(0));
+    counts.max().unwrap_or(0)
 }
 
 fn waiting(container: &ContainerStatus) -> Option<Trouble> {

@@ -5,7 +5,9 @@
 //! what was observed and of `now`, so the proxy and the control plane, which never talk about
 //! decisions, cannot disagree about them.
 
+pub mod absent;
 pub mod access;
+pub mod bulk;
 pub mod claim;
 pub mod container;
 pub mod id;

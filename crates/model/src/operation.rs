@@ -1,6 +1,7 @@
 //! Operations: what was asked for, by whom, and what became of it.
 
 use crate::UnixSeconds;
+use crate::bulk;
 use crate::container::Trouble;
 use crate::mode::Mode;
 use schemars::JsonSchema;
@@ -12,6 +13,8 @@ use serde::{Deserialize, Serialize};
 pub enum Kind {
     /// One workspace to the newest version of its template.
     Upgrade,
+    /// All outdated workspaces, or those of a template or an owner.
+    UpgradeAll,
 }
 
 /// Where an operation stands. The last three are terminal.
@@ -46,6 +49,10 @@ pub enum Phase {
     Draining,
     /// The successor is being taken back.
     Aborting,
+    /// The old pod has to end before the successor may start; requests are held meanwhile.
+    Replacing,
+    /// The successor failed after the old pod had ended: the old version is coming back.
+    Restoring,
     /// Ended.
     Done,
 }
@@ -87,6 +94,9 @@ pub struct Operation {
     pub kind: Kind,
     /// Subject of who asked for it.
     pub actor: String,
+    /// The bulk operation that this one is a part of.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub parent: Option<String>,
     /// Where it stands.
     pub state: State,
     /// When it was asked for.
@@ -94,6 +104,9 @@ pub struct Operation {
     /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub finished_at: Option<UnixSeconds>,
-    /// The workspaces, fixed at the start.
+    /// The workspace. Empty for a bulk, whose targets are stored in chunks of their own.
     pub targets: Vec<TargetResult>,
+    /// What only a bulk has.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub bulk: Option<bulk::Head>,
 }

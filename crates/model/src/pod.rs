@@ -2,7 +2,7 @@
 //! works on this and never on raw objects.
 
 use crate::access::Visibility;
-use crate::container::{Trouble, trouble};
+use crate::container::{Trouble, restarts, trouble};
 use crate::{UnixSeconds, keys};
 use k8s_openapi::api::core::v1::Pod;
 use serde::{Deserialize, Serialize};
@@ -38,6 +38,10 @@ pub struct PodView {
     pub ready: Ready,
     /// Whether deletionTimestamp is set.
     pub deleting: bool,
+    /// When it should be gone at the latest, if it is being deleted.
+    pub gone_by: Option<UnixSeconds>,
+    /// The node that it was given to.
+    pub node: Option<String>,
     /// Whether our scheduling gate holds it.
     pub gated: bool,
     /// Where an upgrade has brought it.
@@ -52,6 +56,8 @@ pub struct PodView {
     pub upgrade_of: Option<UpgradeOf>,
     /// Annotation `last-upgrade-error`.
     pub last_upgrade_error: Option<String>,
+    /// Restarts of the container that was restarted most.
+    pub restarts: u32,
     /// What its containers complain of.
     pub trouble: Option<Trouble>,
 }
@@ -225,6 +231,8 @@ impl PodView {
             phase: phase(status.and_then(|s| s.phase.as_deref())),
             ready: ready(pod, created),
             deleting: meta.deletion_timestamp.is_some(),
+            gone_by: meta.deletion_timestamp.as_ref().map(|t| t.0.as_second()),
+            node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
             gated: gates.into_iter().any(|gate| gate.name == keys::GATE),
             state: UpgradeState::parse(label(keys::UPGRADE_STATE)),
             ip: status
@@ -250,8 +258,15 @@ impl PodView {
             upgrade_of: annotation(keys::UPGRADE_OF)
                 .and_then(|text| serde_json::from_str(text).ok()),
             last_upgrade_error: annotation(keys::LAST_UPGRADE_ERROR).map(ToOwned::to_owned),
+            restarts: restarts(pod),
             trouble: trouble(pod),
         })
+    }
+
+    /// Whether it may hold what only one pod can: a pod behind our gate was never given to a node.
+    #[must_use]
+    pub fn may_hold(&self) -> bool {
+        !self.gated
     }
 
     /// Whether the pod has not ended and is not being deleted.

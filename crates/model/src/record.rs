@@ -70,6 +70,23 @@ pub enum Phase {
         /// Why.
         why: Trouble,
     },
+    /// Recreate: the old pod takes no new requests, those under way may end.
+    Quiescing {
+        /// Since when.
+        at: UnixSeconds,
+    },
+    /// Recreate: the old pod is deleted; the successor waits behind its gate until it is gone.
+    Replacing,
+    /// Recreate: the successor was let go and has to become Ready.
+    Released,
+    /// Recreate: the successor failed after the old pod was gone. A pod of the old manifest is
+    /// created behind a gate, and let go once the failed one is gone.
+    Restoring {
+        /// Why.
+        why: Trouble,
+        /// The pod that brings the old version back.
+        restored: PlannedPod,
+    },
 }
 
 /// An upgrade under way.
@@ -80,11 +97,14 @@ pub struct Upgrade {
     pub operation: String,
     /// Subject of who asked.
     pub actor: String,
+    /// The bulk operation that this upgrade is a part of.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub parent: Option<String>,
     /// How the pod is replaced.
     pub mode: Mode,
     /// When it was asked for.
     pub started_at: UnixSeconds,
-    /// When a successor that is not Ready is given up.
+    /// When a successor that is not Ready is given up; in a recreate counted from its release.
     pub deadline: UnixSeconds,
     /// Times set by the template.
     pub timing: Timing,
@@ -96,6 +116,9 @@ pub struct Upgrade {
     pub template: TemplateRef,
     /// The successor's manifest.
     pub manifest: Value,
+    /// Whether two pods of that manifest cannot be at once.
+    #[serde(default)]
+    pub exclusive: bool,
     /// How far it is.
     pub phase: Phase,
     /// Whether the successor was Ready when last looked at.
@@ -151,6 +174,14 @@ pub struct Record {
     pub generation: u32,
     /// Manifest of the workspace's pod, without name, generation and upgrade keys.
     pub manifest: Value,
+    /// Whether two pods of it cannot be at once, since they would share a volume or host port:
+    /// then each pod has to be gone before the next may start.
+    #[serde(default)]
+    pub exclusive: bool,
+    /// Whether it was found as a pod of another spawner, so that what its user set is known only
+    /// from the pod's manifest.
+    #[serde(default)]
+    pub adopted: bool,
     /// Manifest before the newest upgrade.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub previous: Option<Previous>,
@@ -190,6 +221,8 @@ pub struct Spawn {
     pub inputs: Map<String, Value>,
     /// Rendered manifest.
     pub manifest: Value,
+    /// Whether two pods of it cannot be at once.
+    pub exclusive: bool,
 }
 
 /// What an upgrade is asked to do.
@@ -199,12 +232,16 @@ pub struct Intent {
     pub operation: String,
     /// Subject of who asks.
     pub actor: String,
+    /// The bulk operation that it is a part of.
+    pub parent: Option<String>,
     /// Template as it is now.
     pub template: TemplateRef,
     /// Manifest rendered from it for this workspace.
     pub manifest: Value,
     /// How the pod can be replaced.
     pub mode: Mode,
+    /// Whether two pods of the new manifest cannot be at once.
+    pub exclusive: bool,
     /// Times set by the template.
     pub timing: Timing,
 }
@@ -224,11 +261,6 @@ pub enum NotUpgraded {
     /// Its pod was not created yet.
     #[error("the workspace is still starting: try again when its pod exists")]
     Starting,
-    /// It needs the recreate mode.
-    #[error(
-        "this workspace holds a volume or host port that two pods cannot share; it can be upgraded by deleting and spawning it again"
-    )]
-    NeedsRecreate,
 }
 
 impl Record {
@@ -252,6 +284,8 @@ impl Record {
             inputs: spawn.inputs,
             generation: 1,
             manifest: spawn.manifest,
+            exclusive: spawn.exclusive,
+            adopted: false,
             previous: None,
             claims: Vec::new(),
             delete_data: false,
@@ -309,9 +343,6 @@ impl Record {
         if self.pod.uid.is_none() {
             return Err(NotUpgraded::Starting);
         }
-        if intent.mode == Mode::Recreate {
-            return Err(NotUpgraded::NeedsRecreate);
-        }
         let mut next = self.clone();
         next.generation = self.generation.saturating_add(1);
         next.upgrade = Some(Upgrade {
@@ -328,6 +359,7 @@ impl Record {
             },
             operation: intent.operation,
             actor: intent.actor,
+            parent: intent.parent,
             mode: intent.mode,
             started_at: now,
             deadline: now.saturating_add(i64::from(intent.timing.deadline)),
@@ -335,6 +367,7 @@ impl Record {
             source: self.pod.clone(),
             template: intent.template,
             manifest: intent.manifest,
+            exclusive: intent.exclusive,
             phase: Phase::Starting,
             ready_seen: false,
             ready_losses: 0,
@@ -395,6 +428,9 @@ pub fn pod_object(
         json!(pod.generation.to_string()),
     );
     if let Some(upgrade) = upgrade {
+        if upgrade.mode == Mode::Recreate {
+            gate(&mut object);
+        }
         let state = crate::pod::UpgradeState::Candidate.as_str();
         set(
             &mut object,
@@ -409,6 +445,17 @@ pub fn pod_object(
         );
     }
     object
+}
+
+/// Adds our scheduling gate to those that the manifest brings.
+fn gate(object: &mut Value) {
+    let ours = json!({"name": keys::GATE});
+    let gates = object.pointer("/spec/schedulingGates");
+    let mut gates: Vec<Value> = gates.and_then(Value::as_array).cloned().unwrap_or_default();
+    if !gates.contains(&ours) {
+        gates.push(ours);
+    }
+    set(object, &["spec", "schedulingGates"], Value::Array(gates));
 }
 
 /// Sets a value deep inside, making the objects on the way; whatever stands there and is none gives way.

@@ -8,6 +8,8 @@
 
 mod act;
 mod drain;
+mod pair;
+mod recreate;
 mod side_by_side;
 mod steady;
 mod wait;
@@ -104,10 +106,13 @@ impl Plan {
 /// Whether the next decision about this workspace needs the proxies' reports.
 #[must_use]
 pub fn needs_proxies(record: &Record, pods: &[PodView]) -> bool {
-    let draining = record
-        .upgrade
-        .as_ref()
-        .is_some_and(|upgrade| upgrade.phase != Phase::Starting);
+    let draining = record.upgrade.as_ref().is_some_and(|upgrade| {
+        matches!(
+            (&upgrade.phase, upgrade.mode),
+            (Phase::Committed { .. } | Phase::Aborting { .. }, Mode::SideBySide)
+                | (Phase::Quiescing { .. }, _)
+        )
+    });
     draining
         || (record.upgrade.is_none()
             && pods.iter().filter(|pod| record.holds(pod)).nth(1).is_some())
@@ -129,16 +134,17 @@ pub fn plan(observed: &Observed<'_>, now: UnixSeconds) -> Plan {
         (Desired::Stopped | Desired::Deleted, Some(upgrade)) => {
             act::end_early(record, upgrade, now)
         }
-        (Desired::Stopped | Desired::Deleted, None) => steady::wind_down(record, &mine),
+        (Desired::Stopped | Desired::Deleted, None) => steady::wind_down(record, &mine, now),
         (Desired::Running, None) => steady::keep(observed, &mine, now),
         (Desired::Running, Some(upgrade)) => match upgrade.mode {
             Mode::SideBySide => side_by_side::plan(observed, upgrade, &mine, now),
-            // A record that a later version began: not this one's to go on with.
-            Mode::Recreate => Plan::wait(Wait::UnsupportedMode),
+            Mode::Recreate => recreate::plan(observed, upgrade, &mine, now),
         },
     }
 }
 
+#[cfg(test)]
+mod recreate_tests;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]

@@ -24,6 +24,8 @@ fn pod(uid: &str, workspace: &str, generation: u32, ready: bool) -> PodView {
             since: 100,
         },
         deleting: false,
+        gone_by: None,
+        node: None,
         gated: false,
         state: UpgradeState::Committed,
         ip: Some("127.0.0.9".parse().unwrap()),
@@ -36,6 +38,7 @@ fn pod(uid: &str, workspace: &str, generation: u32, ready: bool) -> PodView {
         template: TemplateRef::default(),
         upgrade_of: None,
         last_upgrade_error: None,
+        restarts: 0,
         trouble: None,
     }
 }

@@ -22,6 +22,8 @@ pub(crate) fn pod(uid: &str, generation: u32) -> PodView {
             since: 100,
         },
         deleting: false,
+        gone_by: None,
+        node: None,
         gated: false,
         state: UpgradeState::Committed,
         ip: Some([127, 64, 0, 1].into()),
@@ -34,6 +36,7 @@ pub(crate) fn pod(uid: &str, generation: u32) -> PodView {
         template: TemplateRef::default(),
         upgrade_of: None,
         last_upgrade_error: None,
+        restarts: 0,
         trouble: None,
     }
 }

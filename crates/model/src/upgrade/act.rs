@@ -1,12 +1,15 @@
 //! The writes that a plan may ask for, and the ones that several plans share.
 
-use super::{Observed, Plan};
+use super::{Observed, Plan, Wait};
 use crate::container::Trouble;
 use crate::operation::{Kind, Operation, Phase as Shown, State, TargetResult};
-use crate::pod::PodView;
+use crate::pod::{PodView, UpgradeState};
 use crate::record::{Desired, Finished, Phase, Previous, Record, Upgrade, set};
 use crate::{UnixSeconds, keys};
 use serde_json::{Value, json};
+
+/// A pod that is still there so long after it should have ended is stuck, in seconds.
+const STUCK_AFTER: i64 = 30;
 
 /// One conditional write.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +31,13 @@ pub enum Write {
         labels: Vec<(&'static str, String)>,
         /// Annotations to set.
         annotations: Vec<(&'static str, String)>,
+    },
+    /// Take our scheduling gate off the pod, if the uid still matches.
+    Release {
+        /// Name.
+        name: String,
+        /// Precondition.
+        uid: String,
     },
     /// Delete gracefully, if the uid still matches.
     DeletePod {
@@ -53,6 +63,8 @@ pub enum DeleteReason {
     Superseded,
     /// It was a successor that was given up.
     Aborted,
+    /// It held what the workspace's own pod needs.
+    Blocking,
     /// It had ended by itself and was replaced.
     Ended,
     /// Its workspace is stopped.
@@ -68,6 +80,7 @@ impl DeleteReason {
         match self {
             Self::Superseded => "superseded",
             Self::Aborted => "aborted",
+            Self::Blocking => "blocking",
             Self::Ended => "ended",
             Self::Stopped => "stopped",
             Self::Deleted => "deleted",
@@ -80,6 +93,48 @@ pub(super) fn delete(pod: &PodView, why: DeleteReason) -> Plan {
         name: pod.name.clone(),
         uid: pod.uid.clone(),
         why,
+    })
+}
+
+/// Moves the pod to another state of an upgrade.
+pub(super) fn patch_state(pod: &PodView, state: UpgradeState) -> Plan {
+    let labels = vec![(keys::UPGRADE_STATE, state.as_str().to_owned())];
+    patch(pod, labels, Vec::new())
+}
+
+pub(super) fn patch(
+    pod: &PodView,
+    labels: Vec<(&'static str, String)>,
+    annotations: Vec<(&'static str, String)>,
+) -> Plan {
+    Plan::write(Write::PatchPod {
+        name: pod.name.clone(),
+        uid: pod.uid.clone(),
+        resource_version: pod.resource_version.clone(),
+        labels,
+        annotations,
+    })
+}
+
+pub(super) fn release(pod: &PodView) -> Plan {
+    Plan::write(Write::Release {
+        name: pod.name.clone(),
+        uid: pod.uid.clone(),
+    })
+}
+
+/// Waits for a pod that is being deleted.
+pub(super) fn wait_for_end(pod: &PodView, now: UnixSeconds) -> Plan {
+    let due = pod.gone_by.unwrap_or(now).saturating_add(STUCK_AFTER);
+    if now < due {
+        let reason = Wait::Terminating {
+            pod: pod.name.clone(),
+        };
+        return Plan::wait_until(reason, due);
+    }
+    Plan::wait(Wait::Stuck {
+        pod: pod.name.clone(),
+        node: pod.node.clone(),
     })
 }
 
@@ -109,11 +164,14 @@ pub fn running_operation(record: &Record, upgrade: &Upgrade) -> Operation {
         Phase::Starting => (Shown::Starting, None),
         Phase::Committed { .. } => (Shown::Draining, None),
         Phase::Aborting { why, .. } => (Shown::Aborting, Some(why.clone())),
+        Phase::Quiescing { .. } | Phase::Replacing | Phase::Released => (Shown::Replacing, None),
+        Phase::Restoring { why, .. } => (Shown::Restoring, Some(why.clone())),
     };
     Operation {
         id: upgrade.operation.clone(),
         kind: Kind::Upgrade,
         actor: upgrade.actor.clone(),
+        parent: upgrade.parent.clone(),
         state: State::Running,
         started_at: upgrade.started_at,
         finished_at: None,
@@ -129,6 +187,7 @@ pub fn running_operation(record: &Record, upgrade: &Upgrade) -> Operation {
             phase,
             error,
         }],
+        bulk: None,
     }
 }
 
@@ -167,11 +226,16 @@ pub(super) fn finish(
         });
         next.template = upgrade.template.clone();
         next.manifest = upgrade.manifest.clone();
+        next.exclusive = upgrade.exclusive;
+        next.adopted = false;
         next.pod = upgrade.successor.clone();
     } else if let Some(error) = error {
         // A pod made from this manifest later on still tells what went wrong.
         let path = ["metadata", "annotations", keys::LAST_UPGRADE_ERROR];
         set(&mut next.manifest, &path, json!(error.to_string()));
+        if let Phase::Restoring { restored, .. } = &upgrade.phase {
+            next.pod = restored.clone();
+        }
     }
     put(next)
 }
@@ -197,7 +261,12 @@ pub(super) fn show_end(observed: &Observed<'_>, last: &Finished) -> Plan {
 pub(super) fn end_early(record: &Record, upgrade: &Upgrade, now: UnixSeconds) -> Plan {
     match upgrade.phase {
         Phase::Committed { .. } => finish(record, upgrade, State::Succeeded, None, now),
-        Phase::Starting | Phase::Aborting { .. } => {
+        Phase::Starting
+        | Phase::Aborting { .. }
+        | Phase::Quiescing { .. }
+        | Phase::Replacing
+        | Phase::Released
+        | Phase::Restoring { .. } => {
             let what = if record.desired == Desired::Deleted {
                 "deleted"
             } else {

@@ -17,6 +17,8 @@ pub struct ProxyReport {
 pub(super) struct InUse {
     /// Open sessions in all.
     pub sessions: u32,
+    /// Of those, requests being answered.
+    pub requests: u32,
     /// Proxies that still route to the pod.
     pub routing: u32,
     /// Proxies that gave no answer.
@@ -39,6 +41,9 @@ pub(super) fn in_use(uid: &str, reports: &[ProxyReport]) -> InUse {
         sum.sessions = sum
             .sessions
             .saturating_add(answer.sessions.get(uid).copied().unwrap_or(0));
+        sum.requests = sum
+            .requests
+            .saturating_add(answer.requests.get(uid).copied().unwrap_or(0));
         sum.routing = sum
             .routing
             .saturating_add(u32::from(answer.active.as_deref() == Some(uid)));

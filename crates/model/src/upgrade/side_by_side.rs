@@ -1,13 +1,14 @@
 //! Side by side: the successor starts next to the old pod, proves itself, takes over, and the old
 //! pod goes when nobody uses it any more. Revocable until then.
 
-use super::act::{abort, delete, finish, put_upgrade, show};
+use super::act::{abort, delete, finish, patch, patch_state, put_upgrade, show, wait_for_end};
+use super::pair::{Pair, next_successor};
 use super::{DeleteReason, Observed, Plan, Refusal, Wait, Write, drain};
 use crate::container::Trouble;
 use crate::operation::State;
 use crate::pod::{PodView, UpgradeState};
-use crate::record::{Phase, Record, Upgrade, pod_object};
-use crate::{UnixSeconds, keys, name, select};
+use crate::record::{Phase, Upgrade, pod_object};
+use crate::{UnixSeconds, keys, select};
 
 /// A successor that stops being Ready so often before commit is given up.
 const READY_LOSSES: u32 = 3;
@@ -20,13 +21,7 @@ pub(super) fn plan(
     mine: &[&PodView],
     now: UnixSeconds,
 ) -> Plan {
-    let pods = Pods {
-        source: mine
-            .iter()
-            .copied()
-            .find(|pod| Some(&pod.uid) == upgrade.source.uid.as_ref()),
-        successor: mine.iter().copied().find(|pod| is_successor(pod, upgrade)),
-    };
+    let pods = Pair::find(upgrade, mine);
     if let Some(plan) = show(observed, upgrade) {
         return plan;
     }
@@ -34,25 +29,14 @@ pub(super) fn plan(
         Phase::Starting => starting(observed, upgrade, pods, now),
         Phase::Committed { at } => committed(observed, upgrade, pods, mine, *at, now),
         Phase::Aborting { at, why } => aborting(observed, upgrade, pods, *at, why, now),
+        // Steps of a recreate, which no version writes into an upgrade side by side.
+        Phase::Quiescing { .. } | Phase::Replacing | Phase::Released | Phase::Restoring { .. } => {
+            starting(observed, upgrade, pods, now)
+        }
     }
 }
 
-#[derive(Clone, Copy)]
-struct Pods<'a> {
-    source: Option<&'a PodView>,
-    successor: Option<&'a PodView>,
-}
-
-/// A pod is the successor only if name and operation match: a name alone proves nothing.
-fn is_successor(pod: &PodView, upgrade: &Upgrade) -> bool {
-    pod.name == upgrade.successor.name
-        && pod
-            .upgrade_of
-            .as_ref()
-            .is_some_and(|of| of.operation == upgrade.operation)
-}
-
-fn starting(observed: &Observed<'_>, upgrade: &Upgrade, pods: Pods<'_>, now: UnixSeconds) -> Plan {
+fn starting(observed: &Observed<'_>, upgrade: &Upgrade, pods: Pair<'_>, now: UnixSeconds) -> Plan {
     let record = observed.record;
     let late = now >= upgrade.deadline;
     let limit = upgrade.deadline - upgrade.started_at;
@@ -70,7 +54,7 @@ fn starting(observed: &Observed<'_>, upgrade: &Upgrade, pods: Pods<'_>, now: Uni
             return too_late(None);
         }
         match observed.refusal(&upgrade.successor.name) {
-            Some(Refusal::NameTaken) => return next_name(record),
+            Some(Refusal::NameTaken) => return next_successor(record),
             Some(Refusal::Rejected(trouble)) => return abort(record, now, trouble.clone()),
             None => {}
         }
@@ -156,28 +140,10 @@ fn starting(observed: &Observed<'_>, upgrade: &Upgrade, pods: Pods<'_>, now: Uni
     )
 }
 
-/// Somebody else's pod has the successor's name: the next generation has another.
-fn next_name(record: &Record) -> Plan {
-    let mut next = record.clone();
-    next.generation = next.generation.saturating_add(1);
-    let generation = next.generation;
-    if let Some(upgrade) = &mut next.upgrade {
-        upgrade.successor.generation = generation;
-        upgrade.successor.name = name::upgrade_pod(
-            &record.owner,
-            &record.id,
-            &record.namespace,
-            &upgrade.operation,
-            generation,
-        );
-    }
-    super::act::put(next)
-}
-
 fn committed(
     observed: &Observed<'_>,
     upgrade: &Upgrade,
-    pods: Pods<'_>,
+    pods: Pair<'_>,
     mine: &[&PodView],
     at: UnixSeconds,
     now: UnixSeconds,
@@ -187,9 +153,7 @@ fn committed(
         return finish(observed.record, upgrade, State::Succeeded, None, now);
     };
     if source.deleting {
-        return Plan::wait(Wait::Terminating {
-            pod: source.name.clone(),
-        });
+        return wait_for_end(source, now);
     }
     let Some(pod) = pods.successor.filter(|pod| pod.is_live()) else {
         return if source.is_live() {
@@ -233,7 +197,7 @@ fn committed(
 fn aborting(
     observed: &Observed<'_>,
     upgrade: &Upgrade,
-    pods: Pods<'_>,
+    pods: Pair<'_>,
     at: UnixSeconds,
     why: &Trouble,
     now: UnixSeconds,
@@ -253,9 +217,7 @@ fn aborting(
             );
         };
         if pod.deleting {
-            return Plan::wait(Wait::Terminating {
-                pod: pod.name.clone(),
-            });
+            return wait_for_end(pod, now);
         }
         if pod.state != UpgradeState::Aborted {
             return patch_state(pod, UpgradeState::Aborted);
@@ -293,27 +255,5 @@ fn drained(
         };
         // The proxies do not call: their facts are asked for again soon.
         Plan::wait_until(reason, bound.min(now.saturating_add(1)))
-    })
-}
-
-fn patch_state(pod: &PodView, state: UpgradeState) -> Plan {
-    patch(
-        pod,
-        vec![(keys::UPGRADE_STATE, state.as_str().to_owned())],
-        Vec::new(),
-    )
-}
-
-fn patch(
-    pod: &PodView,
-    labels: Vec<(&'static str, String)>,
-    annotations: Vec<(&'static str, String)>,
-) -> Plan {
-    Plan::write(Write::PatchPod {
-        name: pod.name.clone(),
-        uid: pod.uid.clone(),
-        resource_version: pod.resource_version.clone(),
-        labels,
-        annotations,
     })
 }

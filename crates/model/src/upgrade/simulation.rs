@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::pod::{Phase as PodPhase, Ready, UpgradeOf, UpgradeState};
-use crate::record::tests::{intent, running, spawned};
+use crate::record::tests::{intent, recreate, running, spawned};
 use crate::select;
 use crate::select::tests::pod;
 use crate::wire::Sessions;
@@ -19,6 +19,8 @@ pub(super) struct Cluster {
     pub writes: Vec<Write>,
     /// Sessions open on each pod, by uid.
     pub sessions: BTreeMap<String, u32>,
+    /// Requests being answered by each pod, by uid.
+    pub requests: BTreeMap<String, u32>,
     /// What the API server says to every create.
     pub rejects: Option<Trouble>,
     refused: Option<Refused>,
@@ -34,6 +36,7 @@ impl Cluster {
             now: 2000,
             writes: Vec::new(),
             sessions: Default::default(),
+            requests: Default::default(),
             rejects: None,
             refused: None,
             uids: 0,
@@ -48,6 +51,16 @@ impl Cluster {
         )
     }
 
+    /// The same, where only one pod can hold the volume.
+    pub(super) fn recreating() -> Self {
+        let mut record = running();
+        record.exclusive = true;
+        Self::new(
+            record.begin_upgrade(recreate("v2"), 2000).unwrap(),
+            vec![pod("u1", 1)],
+        )
+    }
+
     pub(super) fn plan(&self) -> Plan {
         let Some(record) = &self.record else {
             return Plan::Done;
@@ -57,7 +70,7 @@ impl Cluster {
             version: 1,
             active,
             sessions: self.sessions.clone(),
-            requests: BTreeMap::new(),
+            requests: self.requests.clone(),
         });
         let proxies = [ProxyReport {
             proxy: "edge".into(),
@@ -99,6 +112,14 @@ impl Cluster {
         if let Plan::Write(write) = &planned {
             self.apply(write);
             self.writes.push((**write).clone());
+            if self.record.as_ref().is_some_and(|record| record.exclusive) {
+                let holders = self.pods.iter().filter(|pod| pod.may_hold()).count();
+                assert!(
+                    holders <= 1,
+                    "two pods may hold the volume: {:#?}",
+                    self.pods
+                );
+            }
         }
         planned
     }
@@ -118,6 +139,7 @@ impl Cluster {
                     pod.state = match value.as_str() {
                         "committed" => UpgradeState::Committed,
                         "aborted" => UpgradeState::Aborted,
+                        "quiesced" => UpgradeState::Quiesced,
                         other => panic!("{other}"),
                     };
                 }
@@ -125,6 +147,11 @@ impl Cluster {
                     assert_eq!(*key, keys::LAST_UPGRADE_ERROR);
                     pod.last_upgrade_error = Some(value.clone());
                 }
+            }
+            Write::Release { uid, .. } => {
+                let pod = self.pod(uid);
+                assert!(pod.gated && !pod.deleting, "released what is not held back");
+                pod.gated = false;
             }
             Write::DeletePod { uid, why, .. } => {
                 let others = self
@@ -141,6 +168,10 @@ impl Cluster {
                             "deleted a pod that is routed to"
                         );
                         assert!(others > 0, "deleted the last pod");
+                    }
+                    DeleteReason::Blocking => {
+                        let active = select::active(&self.pods).map(|pod| pod.uid.as_str());
+                        assert_ne!(active, Some(uid.as_str()), "deleted what serves");
                     }
                     DeleteReason::Ended => assert!(!self.pod(uid).is_live()),
                     DeleteReason::Stopped | DeleteReason::Deleted => {}
@@ -219,6 +250,7 @@ impl Cluster {
             new.upgrade_of = Some(serde_json::from_str::<UpgradeOf>(of).expect("upgrade-of"));
             new.state = UpgradeState::Candidate;
         }
+        new.gated = object.pointer("/spec/schedulingGates").is_some();
         self.pods.push(new);
     }
 
@@ -246,7 +278,7 @@ impl Cluster {
             for pod in self
                 .pods
                 .iter_mut()
-                .filter(|pod| pod.is_live() && !pod.ready.is)
+                .filter(|pod| pod.is_live() && !pod.gated && !pod.ready.is)
             {
                 pod.phase = PodPhase::Running;
                 pod.ready = Ready {
@@ -306,12 +338,15 @@ fn happen(cluster: &mut Cluster, event: &Event, serial: usize) {
         Event::Ready(i, ready) => {
             if let Some(uid) = uid(cluster, *i)
                 && cluster.pod(&uid).is_live()
+                && !cluster.pod(&uid).gated
             {
                 cluster.set_ready(&uid, *ready);
             }
         }
         Event::Fail(i) => {
-            if let Some(uid) = uid(cluster, *i) {
+            if let Some(uid) = uid(cluster, *i)
+                && !cluster.pod(&uid).gated
+            {
                 cluster.set_ready(&uid, false);
                 cluster.pod(&uid).phase = PodPhase::Failed;
             }
@@ -328,7 +363,12 @@ fn happen(cluster: &mut Cluster, event: &Event, serial: usize) {
             }
         }
         Event::NewUpgrade => {
-            let mut intent = intent(&format!("v{serial}"));
+            let exclusive = cluster.record.as_ref().is_some_and(|r| r.exclusive);
+            let mut intent = if exclusive {
+                recreate(&format!("v{serial}"))
+            } else {
+                intent(&format!("v{serial}"))
+            };
             intent.operation = format!("op-{serial}");
             let next = cluster
                 .record
@@ -356,8 +396,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
     #[test]
-    fn whatever_happens_it_converges_and_then_rests(events in prop::collection::vec(event(), 0..40)) {
-        let mut cluster = Cluster::upgrading();
+    fn whatever_happens_it_converges_and_then_rests(
+        events in prop::collection::vec(event(), 0..40),
+        exclusive in any::<bool>(),
+    ) {
+        let mut cluster = if exclusive { Cluster::recreating() } else { Cluster::upgrading() };
         for (serial, event) in events.iter().enumerate() {
             happen(&mut cluster, event, serial + 10);
         }
@@ -374,10 +417,10 @@ proptest! {
     }
 
     #[test]
-    fn every_step_may_be_the_last(cut in 0usize..40) {
+    fn every_step_may_be_the_last(cut in 0usize..40, exclusive in any::<bool>()) {
         // A crash between two writes is a planner that starts anew: it has no memory to lose. What
         // a crash can do is make a write twice, so each is made twice here.
-        let mut cluster = Cluster::upgrading();
+        let mut cluster = if exclusive { Cluster::recreating() } else { Cluster::upgrading() };
         for step in 0..60 {
             if let Plan::Write(write) = cluster.plan()
                 && step == cut
@@ -386,8 +429,9 @@ proptest! {
                 cluster.apply(&write);
             }
             let now = cluster.now;
+            cluster.pods.retain(|pod| !pod.deleting);
             for pod in &mut cluster.pods {
-                if !pod.ready.is { pod.phase = PodPhase::Running; pod.ready = Ready { is: true, since: now }; }
+                if !pod.ready.is && !pod.gated { pod.phase = PodPhase::Running; pod.ready = Ready { is: true, since: now }; }
             }
             if let Plan::Wait { .. } = cluster.step() { cluster.now += 1; }
         }

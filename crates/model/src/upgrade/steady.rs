@@ -1,9 +1,9 @@
 //! Workspaces that are not being upgraded: one pod if it should run, none if it should not.
 
-use super::act::{delete, put};
-use super::{DeleteReason, Observed, Plan, Refusal, Wait, Write, drain};
-use crate::pod::PodView;
-use crate::record::{Desired, Record, pod_object};
+use super::act::{delete, patch_state, put, wait_for_end};
+use super::{DeleteReason, Observed, Plan, Refusal, Wait, Write, drain, recreate};
+use crate::pod::{PodView, UpgradeState};
+use crate::record::{Desired, PlannedPod, Record, pod_object};
 use crate::{UnixSeconds, select};
 
 /// A pod that ran for so long counts as having run well.
@@ -20,8 +20,17 @@ pub(super) fn keep(observed: &Observed<'_>, mine: &[&PodView], now: UnixSeconds)
         return create(observed, mine, now);
     };
     let Some(pod) = mine.iter().find(|pod| pod.uid == uid && pod.is_live()) else {
-        return replace(record, now);
+        return take_over(record, mine).unwrap_or_else(|| replace(record, now));
     };
+    // An upgrade that ended early may have left its mark.
+    let unmarked = match pod.state {
+        UpgradeState::Committed => true,
+        UpgradeState::Candidate => !select::is_routable(pod),
+        UpgradeState::Quiesced | UpgradeState::Aborted => false,
+    };
+    if !unmarked {
+        return patch_state(pod, UpgradeState::Committed);
+    }
     if let Some(plan) = tidy(observed, pod, mine) {
         return plan;
     }
@@ -51,6 +60,9 @@ fn create(observed: &Observed<'_>, mine: &[&PodView], now: UnixSeconds) -> Plan 
             next(&|record| record.pod.uid = Some(uid.clone()))
         }
         Some(_) => next(&Record::plan_next_pod),
+        None if record.exclusive && mine.iter().any(|pod| pod.may_hold()) => {
+            take_over(record, mine).unwrap_or_else(|| make_way(mine, now))
+        }
         None => match observed.refusal(&planned.name) {
             Some(Refusal::NameTaken) => next(&Record::plan_next_pod),
             Some(Refusal::Rejected(trouble)) => {
@@ -65,6 +77,41 @@ fn create(observed: &Observed<'_>, mine: &[&PodView], now: UnixSeconds) -> Plan 
             }
         },
     }
+}
+
+/// Another pod of the workspace that will do as well as the planned one: same template, same
+/// version, and no upgrade's candidate. The newest becomes the workspace's own.
+fn take_over(record: &Record, mine: &[&PodView]) -> Option<Plan> {
+    let fits = |pod: &&&PodView| {
+        pod.is_live()
+            && !pod.gated
+            && pod.state == UpgradeState::Committed
+            && pod.template == record.template
+    };
+    let pod = mine
+        .iter()
+        .filter(fits)
+        .max_by_key(|pod| select::order(pod))?;
+    let mut next = record.clone();
+    next.generation = next.generation.max(pod.generation);
+    next.pod = PlannedPod {
+        name: pod.name.clone(),
+        generation: pod.generation,
+        uid: Some(pod.uid.clone()),
+    };
+    Some(put(next))
+}
+
+/// Only one pod can hold what the workspace needs: whatever else may hold it goes first.
+fn make_way(mine: &[&PodView], now: UnixSeconds) -> Plan {
+    recreate::clear(
+        mine,
+        "",
+        UpgradeState::Quiesced,
+        DeleteReason::Blocking,
+        now,
+    )
+    .unwrap_or(Plan::Done)
 }
 
 /// The workspace's pod vanished or ended: the next generation replaces it, after a pause that
@@ -110,7 +157,7 @@ fn tidy(observed: &Observed<'_>, own: &PodView, mine: &[&PodView]) -> Option<Pla
 }
 
 /// The workspace should not run: its pods go, and with a deletion its record.
-pub(super) fn wind_down(record: &Record, mine: &[&PodView]) -> Plan {
+pub(super) fn wind_down(record: &Record, mine: &[&PodView], now: UnixSeconds) -> Plan {
     let deleted = record.desired == Desired::Deleted;
     let why = if deleted {
         DeleteReason::Deleted
@@ -121,9 +168,7 @@ pub(super) fn wind_down(record: &Record, mine: &[&PodView]) -> Plan {
         return delete(pod, why);
     }
     match mine.first() {
-        Some(pod) => Plan::wait(Wait::Terminating {
-            pod: pod.name.clone(),
-        }),
+        Some(pod) => wait_for_end(pod, now),
         None if deleted => Plan::write(Write::DeleteRecord),
         None => Plan::Done,
     }

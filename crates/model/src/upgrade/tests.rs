@@ -9,13 +9,14 @@ use crate::record::tests::running;
 use crate::select::tests::pod;
 use crate::wire::Sessions;
 
-fn kind(plan: &Plan) -> &'static str {
+pub(super) fn kind(plan: &Plan) -> &'static str {
     match plan {
         Plan::Done => "done",
         Plan::Wait { .. } => "wait",
         Plan::Write(write) => match **write {
             Write::CreatePod { .. } => "create",
             Write::PatchPod { .. } => "patch",
+            Write::Release { .. } => "release",
             Write::DeletePod { .. } => "delete",
             Write::PutRecord(_) => "record",
             Write::DeleteRecord => "forget",
@@ -24,7 +25,7 @@ fn kind(plan: &Plan) -> &'static str {
     }
 }
 
-fn steps(cluster: &mut Cluster, expected: &[&str]) {
+pub(super) fn steps(cluster: &mut Cluster, expected: &[&str]) {
     for (i, expected) in expected.iter().enumerate() {
         assert_eq!(
             kind(&cluster.step()),

@@ -40,6 +40,23 @@ pub enum Wait {
         /// Its name.
         pod: String,
     },
+    /// A pod should have ended long ago: its node does not answer. What it holds may still be
+    /// written to there, so nothing else gets it.
+    Stuck {
+        /// Its name.
+        pod: String,
+        /// Its node.
+        node: Option<String>,
+    },
+    /// Requests on the old pod may end before it goes; new ones are held.
+    Quiescing {
+        /// Requests that are being answered.
+        requests: u32,
+        /// Proxies that do not answer, or still route to it.
+        behind: u32,
+        /// Until it goes all the same.
+        left: i64,
+    },
     /// A pod that vanished is replaced after a pause.
     BackOff {
         /// How much longer.
@@ -55,8 +72,6 @@ pub enum Wait {
         /// How many pods too many.
         extra: usize,
     },
-    /// The upgrade was begun by a newer version of nogoo9.
-    UnsupportedMode,
 }
 
 impl std::fmt::Display for Wait {
@@ -111,8 +126,32 @@ impl std::fmt::Display for Wait {
                 f,
                 "{extra} more pods than there should be; waiting until none of them is used"
             ),
-            Self::UnsupportedMode => {
-                f.write_str("the upgrade was begun by a newer version of nogoo9: update this one")
+            Self::Stuck { pod, node } => {
+                let node = node.as_deref().unwrap_or("unknown");
+                write!(
+                    f,
+                    "pod {pod} does not end: node {node} does not answer. Nothing is lost; it goes on when the node is \
+                     back. If the node is gone for good, delete it: kubectl delete node {node}"
+                )
+            }
+            Self::Quiescing {
+                requests,
+                behind,
+                left,
+            } => {
+                match (requests, behind) {
+                    (1, _) => f.write_str("one request is still being answered by the old pod")?,
+                    (2.., _) => write!(
+                        f,
+                        "{requests} requests are still being answered by the old pod"
+                    )?,
+                    (0, 0) => f.write_str("the old pod takes no new requests")?,
+                    (0, _) => write!(
+                        f,
+                        "waiting for {behind} of the proxies to hold new requests"
+                    )?,
+                }
+                write!(f, "; it is replaced in {} at most", Span(*left))
             }
         }
     }

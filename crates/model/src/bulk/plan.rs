@@ -1,0 +1,177 @@
+//! What happens next to a bulk: one conditional write, one workspace to begin, or a wait.
+
+use super::{Chunk, Counts, FLUSH_EVERY, Head, Sight, Target, TargetState, VERSION};
+use crate::UnixSeconds;
+use crate::container::Trouble;
+use crate::operation::{Operation, State};
+
+/// Everything that a decision rests on. Head and chunks as they were last read or written: if they
+/// are not the newest, the write that follows from them is refused.
+#[derive(Debug, Clone, Copy)]
+pub struct Observed<'a> {
+    /// The head.
+    pub operation: &'a Operation,
+    /// All chunks, in order.
+    pub chunks: &'a [&'a Chunk],
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// Look at this target live; begin its upgrade if it shows no sign of one. What comes of it is
+    /// the target's [`Sight`] from then on.
+    Begin {
+        /// Its place among all targets.
+        index: usize,
+    },
+    /// Replace this chunk, if it is still the one that was observed.
+    PutChunk(Box<Chunk>),
+    /// Replace the head, if it is still the one that was observed.
+    PutHead(Box<Operation>),
+    /// Nothing can be done yet.
+    Wait {
+        /// When to look again if nothing happens before.
+        until: Option<UnixSeconds>,
+    },
+    /// It has ended.
+    Done,
+}
+
+/// Decides what happens next. `sight` tells what is known of the upgrade of the target at that place.
+#[must_use]
+pub fn plan(
+    observed: Observed<'_>,
+    sight: impl Fn(usize, &Target) -> Sight,
+    now: UnixSeconds,
+) -> Step {
+    let operation = observed.operation;
+    let Some(head) = &operation.bulk else {
+        return Step::Done;
+    };
+    if operation.state.is_terminal() {
+        return Step::Done;
+    }
+    let versions = || observed.chunks.iter().map(|chunk| chunk.version);
+    if head.version > VERSION || versions().any(|version| version > VERSION) {
+        // A later version began it: not this one's to go on with.
+        return Step::Wait { until: None };
+    }
+    let due = head.flushed_at.saturating_add(FLUSH_EVERY);
+    let mut first = 0;
+    let mut results = None;
+    for chunk in observed.chunks {
+        let mut next: Option<Chunk> = None;
+        for (place, target) in chunk.targets.iter().enumerate() {
+            match look(head, first + place, target, &sight) {
+                // Beginning comes before writing results: it is what the slot is held for.
+                Looked::Begin => {
+                    return Step::Begin {
+                        index: first + place,
+                    };
+                }
+                Looked::As(seen) if seen != *target => {
+                    let next = next.get_or_insert_with(|| Chunk {
+                        revision: chunk.revision.wrapping_add(1),
+                        ..Chunk::clone(chunk)
+                    });
+                    if let Some(slot) = next.targets.get_mut(place) {
+                        *slot = seen;
+                    }
+                }
+                Looked::As(_) | Looked::Same => {}
+            }
+        }
+        first += chunk.targets.len();
+        results = results.or(next);
+    }
+    let write = match results {
+        Some(chunk) => Step::PutChunk(Box::new(chunk)),
+        None => match next_head(operation, head, observed.chunks, now) {
+            Some(next) => Step::PutHead(Box::new(next)),
+            None => return Step::Wait { until: None },
+        },
+    };
+    if now < due {
+        return Step::Wait { until: Some(due) };
+    }
+    write
+}
+
+enum Looked {
+    Begin,
+    As(Target),
+    Same,
+}
+
+/// What is to be stored of a target.
+fn look(
+    head: &Head,
+    index: usize,
+    target: &Target,
+    sight: &impl Fn(usize, &Target) -> Sight,
+) -> Looked {
+    match head.state_of(index, target) {
+        TargetState::Running => {}
+        TargetState::Cancelled if target.state == TargetState::Pending => {
+            let by = head.cancelled.as_ref().map(|cancelled| &cancelled.actor);
+            let by = by.map_or("", String::as_str);
+            let why = Trouble::new("Cancelled", format!("cancelled by {by} before its turn"));
+            return Looked::As(target.ended(TargetState::Cancelled, &why));
+        }
+        _ => return Looked::Same,
+    }
+    match sight(index, target) {
+        Sight::Begun(result) => Looked::As(target.seen(&result)),
+        Sight::Refused(state, why) => Looked::As(target.ended(state, &why)),
+        Sight::Postponed => Looked::Same,
+        Sight::Unbegun | Sight::Lost => Looked::Begin,
+    }
+}
+
+/// The head that follows from the chunks: slots given back and given out, targets counted, and the
+/// end once all have ended. `None`: it is so already.
+fn next_head(
+    operation: &Operation,
+    head: &Head,
+    chunks: &[&Chunk],
+    now: UnixSeconds,
+) -> Option<Operation> {
+    let targets = || chunks.iter().flat_map(|chunk| &chunk.targets).enumerate();
+    let mut next = head.clone();
+    next.chunks = chunks.iter().map(|chunk| chunk.revision).collect();
+    next.slots = targets()
+        .filter(|(index, target)| head.slots.contains(index) && !target.leaves_slot())
+        .map(|(index, _)| index)
+        .collect();
+    if head.cancelled.is_none() {
+        let free = usize::try_from(head.max_parallel)
+            .unwrap_or(usize::MAX)
+            .saturating_sub(next.slots.len());
+        let taken: Vec<usize> = targets()
+            .filter(|(index, target)| {
+                target.state == TargetState::Pending && !next.slots.contains(index)
+            })
+            .map(|(index, _)| index)
+            .take(free)
+            .collect();
+        next.slots.extend(taken);
+    }
+    next.counts = Counts::default();
+    for (index, target) in targets() {
+        next.counts.add(next.state_of(index, target));
+    }
+    let mut operation = operation.clone();
+    let counts = next.counts;
+    if counts.done() == counts.total {
+        operation.state = match counts {
+            _ if next.cancelled.is_some() && counts.cancelled > 0 => State::Cancelled,
+            _ if counts.failed > 0 => State::Failed,
+            _ => State::Succeeded,
+        };
+        operation.finished_at = Some(now);
+    }
+    let changed = next != *head || operation.state.is_terminal();
+    next.flushed_at = now;
+    operation.bulk = Some(next);
+    changed.then_some(operation)
+}
