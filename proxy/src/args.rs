@@ -40,6 +40,11 @@ pub struct ProxyArgs {
     /// Longest time that a request waits for its workspace to have a pod. [default: 30]
     #[arg(long, env = "NOGOO9_HOLD_TIMEOUT", value_name = "SECONDS")]
     pub hold_timeout: Option<String>,
+    /// Longest time that a request waits while an upgrade recreates its workspace's pod: the old one
+    /// ends first, then the new one is pulled and started. [default: 120; never less than
+    /// --hold-timeout]
+    #[arg(long, env = "NOGOO9_RECREATE_HOLD_TIMEOUT", value_name = "SECONDS")]
+    pub recreate_hold_timeout: Option<String>,
     /// Most requests waiting at once, in all. [default: 10000]
     #[arg(long, env = "NOGOO9_HOLD_MAX", value_name = "N")]
     pub hold_max: Option<String>,
@@ -90,6 +95,7 @@ impl Configure for Args {
             control_url,
             session_keys,
             hold_timeout,
+            recreate_hold_timeout,
             hold_max,
             hold_max_per_workspace,
             drain,
@@ -100,6 +106,12 @@ impl Configure for Args {
         let control = control(control_url.as_deref(), problems);
         let session_keys = keys(session_keys.as_deref(), control.as_ref(), problems);
         let timeout = problems.seconds("hold-timeout", hold_timeout.as_deref(), 30, (1, 600));
+        let recreate = problems.seconds(
+            "recreate-hold-timeout",
+            recreate_hold_timeout.as_deref(),
+            120,
+            (1, 600),
+        );
         let total = problems.number("hold-max", hold_max.as_deref(), 10_000, (1, 1_000_000));
         let per = problems.number(
             "hold-max-per-workspace",
@@ -125,6 +137,7 @@ impl Configure for Args {
             session_keys: session_keys?,
             hold: Bounds {
                 timeout: timeout?,
+                recreate: recreate?.max(timeout?),
                 per_workspace: usize::try_from(per?).unwrap_or(usize::MAX),
                 total: usize::try_from(total?).unwrap_or(usize::MAX),
             },

@@ -10,15 +10,21 @@ use std::time::Duration;
 
 /// Wait before the same pod is tried once more.
 pub const BACK_OFF: Duration = Duration::from_millis(100);
-/// Wait before pods that could not be reached are tried anew, if the route stays as it is.
-pub const ANEW: Duration = Duration::from_secs(1);
-/// Most attempts of one request.
-pub const MAX_ATTEMPTS: u32 = 40;
+/// First wait before pods that could not be reached are tried anew, if the route stays as it is. It
+/// doubles up to [`ANEW_MOST`].
+const ANEW: Duration = Duration::from_secs(1);
+/// Longest such wait.
+const ANEW_MOST: Duration = Duration::from_secs(4);
+/// Most attempts of one request: more than fit into the longest hold in earnest, so that it is time
+/// that ends a search, and fewer than a tight loop would make.
+pub const MAX_ATTEMPTS: u32 = 200;
 
 /// What a request has tried.
 #[derive(Debug, Default)]
 pub struct Attempts {
     made: u32,
+    /// Rounds over all pods of one route.
+    rounds: u32,
     failed: Vec<(Arc<str>, u32)>,
 }
 
@@ -43,9 +49,22 @@ impl Attempts {
         }
     }
 
-    /// Forgets which pods could not be reached: the route changed, or a while has passed.
-    pub fn anew(&mut self) {
+    /// Begins anew with another route.
+    pub fn changed(&mut self) {
         self.failed.clear();
+        self.rounds = 0;
+    }
+
+    /// Begins another round with the same route.
+    pub fn again(&mut self) {
+        self.failed.clear();
+        self.rounds += 1;
+    }
+
+    /// How long to wait before the next round.
+    #[must_use]
+    pub fn pause(&self) -> Duration {
+        (ANEW * (1 << self.rounds.min(2))).min(ANEW_MOST)
     }
 
     /// Attempts that failed.
@@ -100,6 +119,7 @@ mod tests {
             visibility: Visibility::Private,
             backends: uids.iter().map(|uid| pod(uid)).collect(),
             status: Status::Serving,
+            recreating: false,
         }
     }
 
@@ -122,8 +142,21 @@ mod tests {
         }
         seen.push(short(&attempts.next(&route)));
         assert_eq!(seen, ["new 0", "new 100", "old 0", "old 100", "hold"]);
-        attempts.anew();
+        attempts.again();
         assert_eq!(short(&attempts.next(&route)), "new 0");
+    }
+
+    #[test]
+    fn rounds_grow_apart_until_the_route_changes() {
+        let mut attempts = Attempts::default();
+        let mut pauses = Vec::new();
+        for _ in 0..4 {
+            pauses.push(attempts.pause().as_secs());
+            attempts.again();
+        }
+        assert_eq!(pauses, [1, 2, 4, 4]);
+        attempts.changed();
+        assert_eq!(attempts.pause().as_secs(), 1);
     }
 
     #[test]
@@ -132,7 +165,7 @@ mod tests {
         assert_eq!(short(&attempts.next(&route(&[]))), "hold");
         for _ in 0..MAX_ATTEMPTS {
             attempts.failed(&Arc::from("a"));
-            attempts.anew();
+            attempts.again();
         }
         assert_eq!(short(&attempts.next(&route(&["a"]))), "give up");
     }

@@ -1,11 +1,13 @@
 //! Pingora's hooks. Each does one thing and leaves the deciding to pure modules.
 
+mod absent;
 mod answer;
 mod context;
 mod pick;
 mod socket;
 mod upstream;
 
+use crate::ask::Asker;
 use crate::control::Control;
 use crate::gate::{Decision, Gate, is_navigation};
 use crate::headers::{self, Mapping, Origin};
@@ -40,9 +42,8 @@ const CONTROL_IDLE: Duration = Duration::from_secs(30);
 const CONTROL_ANSWER: Duration = Duration::from_secs(60);
 /// Longest wait for a client that takes nothing.
 const CLIENT_WRITE: Duration = Duration::from_secs(300);
-/// How long a browser's navigation is held before the waiting page is shown.
-const PAGE_AFTER: Duration = Duration::from_secs(2);
-/// Most repetitions of a safe request whose connection broke before any answer.
+/// Most repetitions of a safe request whose connection broke before any answer: one that kills its
+/// pod shall not kill them all.
 const MAX_SAFE_REPEATS: u32 = 3;
 
 /// The proxy as Pingora runs it.
@@ -52,6 +53,8 @@ pub struct Edge {
     pub gate: Gate,
     /// Where control is.
     pub control: Control,
+    /// Asks control about workspaces without pods.
+    pub asker: Asker,
     /// What is open.
     pub sessions: Sessions,
     /// What is held.
@@ -93,6 +96,7 @@ impl ProxyHttp for Edge {
                 Ok(false)
             }
             Decision::Open(opened) => self.open(session, ctx, opened).await,
+            Decision::Ask(asked) => self.ask(session, ctx, asked).await,
         }
     }
 
@@ -110,8 +114,7 @@ impl ProxyHttp for Edge {
                             &hop.opened,
                             Kind::Request,
                             &mut hop.attempts,
-                            hop.deadline,
-                            None,
+                            &mut hop.patience,
                         )
                         .await;
                     match picked {
@@ -194,6 +197,8 @@ impl ProxyHttp for Edge {
                 e.set_retry(true);
             }
             if e.retry() {
+                // It had a pod; if there is none any more, it has as much time as one that arrives.
+                hop.patience.restart(Instant::now(), &self.holds.bounds);
                 self.metrics.retries.inc();
                 if let Some((backend, _)) = hop.current.take()
                     && !client_reused
@@ -258,7 +263,11 @@ impl ProxyHttp for Edge {
         response: &mut ResponseHeader,
         ctx: &mut Context,
     ) -> pingora::Result<()> {
-        ctx.data();
+        if response.status.is_informational() {
+            ctx.data();
+        } else {
+            ctx.begun();
+        }
         // HTTP/1.0 knows no chunks (RFC 9112, section 6.1): there the end of the connection ends it.
         if session.req_header().version == Version::HTTP_10
             && response.remove_header(&TRANSFER_ENCODING).is_some()

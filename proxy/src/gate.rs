@@ -1,30 +1,24 @@
 //! From a request's head to what is done with it: the whole of routing, authentication and access,
 //! without waiting and without side effects.
 
+mod asked;
+mod sign_in;
+
 use crate::reply::Reply;
 use crate::route::{Mode, Place, Router, Target};
-use crate::table::{Route, Table, Workspace};
+use crate::table::{Route, Status, Table, Workspace};
 use crate::tunnel::handshake::wants_websocket;
-use http::header::{ACCEPT, HOST, SET_COOKIE, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, HOST, WWW_AUTHENTICATE};
 use http::{Method, StatusCode};
-use nogoo9_identity::code::{is_nonce, new_nonce, nonce_hash};
-use nogoo9_identity::{Authenticator, TokenError, Verified, challenge, cookie};
+use nogoo9_identity::{Authenticator, TokenError, Verified, challenge};
 use nogoo9_model::UnixSeconds;
 use nogoo9_model::access::{Action, Target as Object, Visibility, may};
-use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{CONTROLS, utf8_percent_encode};
 use pingora::http::RequestHeader;
 use std::sync::Arc;
 use url::Url;
 
-/// Characters that stay as they are in a query value; `/` among them, for people's sake.
-const QUERY_VALUE: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~')
-    .remove(b'/');
-/// How long a nonce cookie lives, in seconds: as long as a person may take to sign in.
-const NONCE_LIFE: i64 = 600;
+pub use asked::{Asked, Wants};
 
 /// Decides about requests.
 #[derive(Debug)]
@@ -52,6 +46,8 @@ pub enum Decision {
     },
     /// Passed to a workspace's pod.
     Open(Opened),
+    /// Answered by what control says of a workspace without pods.
+    Ask(Box<Asked>),
     /// The bearer token's key is not known: fetch newer keys and ask again.
     FetchKeys,
 }
@@ -77,7 +73,17 @@ impl Opened {
     /// What path mode puts before the workspace's own paths.
     #[must_use]
     pub fn prefix(&self) -> Option<String> {
-        (self.mode == Mode::Path).then(|| format!("/route/{}", self.workspace.id))
+        prefix(self.mode, &self.workspace.id)
+    }
+
+    /// What the waiting page asks for: how things stand.
+    #[must_use]
+    pub fn status(&self) -> Reply {
+        let route = self.workspace.route();
+        Reply::status(
+            route.status.word(),
+            &route.status.message(self.is_owner(&route)),
+        )
     }
 
     /// Whether the caller may still open the workspace. While a request waits, its workspace may be
@@ -85,6 +91,12 @@ impl Opened {
     #[must_use]
     pub fn is_permitted(&self, route: &Route) -> bool {
         may_open(&self.caller, route, self.mode)
+    }
+
+    /// Whether the caller owns it.
+    #[must_use]
+    pub fn is_owner(&self, route: &Route) -> bool {
+        self.caller.caller.is(&route.owner)
     }
 
     /// Where the waiting page asks how things stand.
@@ -126,6 +138,7 @@ impl Gate {
             Target::Control => Decision::Control {
                 host: host.to_ascii_lowercase(),
             },
+            Target::Internal => Decision::Reply(self.not_found(is_navigation(request))),
             Target::Slash(id) => Decision::Reply(slash(id, request.uri.query())),
             Target::Workspace(place) => self.workspace(request, &place, now, keys_fetched),
         }
@@ -142,18 +155,29 @@ impl Gate {
             Mode::Host => self.router.workspace_host(&place.id),
             Mode::Path => self.router.console_host(),
         };
-        let html = is_navigation(request);
-        match place.ours {
+        let wants = match place.ours {
             Some("login") if place.mode == Mode::Host => return Decision::Control { host },
-            None | Some("status") => {}
-            Some(_) => return Decision::Reply(self.not_found(html)),
-        }
+            None => Wants::Page,
+            Some("status") => Wants::Status,
+            Some("start") if request.method == Method::POST => Wants::Start,
+            Some(_) => return Decision::Reply(self.not_found(is_navigation(request))),
+        };
+        let html = match wants {
+            Wants::Start => is_document(request),
+            Wants::Page | Wants::Status => is_navigation(request),
+        };
         let caller = match self
             .auth
             .authenticate(&request.method, &request.headers, &host, now)
         {
             Ok(Some(authenticated)) => authenticated.verified,
-            Ok(None) if html => return Decision::Reply(self.sign_in(request, place, &host)),
+            Ok(None) if html => {
+                let back = match wants {
+                    Wants::Start => asked::back(request, place),
+                    Wants::Page | Wants::Status => sign_in::target(request).to_owned(),
+                };
+                return Decision::Reply(self.sign_in(request, place.mode, &host, &back));
+            }
             Ok(None) => return Decision::Reply(self.unauthorized(None)),
             Err(TokenError::UnknownKey | TokenError::KeysUnavailable) if !keys_fetched => {
                 return Decision::FetchKeys;
@@ -166,31 +190,68 @@ impl Gate {
             }
             Err(error) => return Decision::Reply(self.unauthorized(Some(error))),
         };
-        // Not there and not yours take the same way out, so that they cannot be told apart.
-        let open = self.table.get(&place.id).filter(|workspace| {
-            let route = workspace.route();
-            may_open(&caller, &route, place.mode)
-        });
-        let Some(workspace) = open else {
-            if self.table.is_complete() {
-                return Decision::Reply(self.not_found(html));
-            }
+        let known = self.table.get(&place.id);
+        if known.is_none() && !self.table.is_complete() {
             return Decision::Reply(Reply::unavailable(
                 html,
                 "The edge has just started and does not know all workspaces yet.",
             ));
-        };
-        if place.ours.is_some() {
-            return Decision::Reply(status(&workspace.route()));
         }
         let websocket = wants_websocket(request);
-        Decision::Open(Opened {
+        let html = html && !websocket;
+        let theirs = known.is_none();
+        let ask = |caller, host, opened: Option<Opened>| {
+            Decision::Ask(Box::new(Asked {
+                id: place.id.as_ref().to_owned(),
+                caller,
+                mode: place.mode,
+                host,
+                html,
+                websocket,
+                wants,
+                back: asked::back(request, place),
+                theirs: theirs || opened.is_some(),
+                opened,
+            }))
+        };
+        let open = known.and_then(|workspace| {
+            let route = workspace.route();
+            may_open(&caller, &route, place.mode).then_some((workspace, route))
+        });
+        // Not there and not yours take the same way out, so that they cannot be told apart.
+        let Some((workspace, route)) = open else {
+            return ask(caller, host, None);
+        };
+        let opened = Opened {
             workspace,
             caller,
             mode: place.mode,
             host,
-            html: html && !websocket,
+            html,
             websocket,
+        };
+        match wants {
+            Wants::Page if route.status != Status::Away => Decision::Open(opened),
+            Wants::Status if route.status != Status::Away => Decision::Reply(opened.status()),
+            // Its last pod is going: whether one comes, control knows.
+            Wants::Page | Wants::Status | Wants::Start => {
+                ask(opened.caller.clone(), opened.host.clone(), Some(opened))
+            }
+        }
+    }
+
+    /// What a workspace that has come to the table meanwhile is to whoever asked for it.
+    #[must_use]
+    pub fn admit(&self, asked: &Asked) -> Option<Opened> {
+        let workspace = self.table.get(&asked.id)?;
+        let open = may_open(&asked.caller, &workspace.route(), asked.mode);
+        open.then(|| Opened {
+            workspace,
+            caller: asked.caller.clone(),
+            mode: asked.mode,
+            host: asked.host.clone(),
+            html: asked.html,
+            websocket: asked.websocket,
         })
     }
 
@@ -211,39 +272,11 @@ impl Gate {
             challenge::challenge(&self.challenge_at, refused, None),
         )
     }
+}
 
-    /// Sends a browser to sign in, and back. The same for ids that exist and that do not.
-    fn sign_in(&self, request: &RequestHeader, place: &Place<'_>, host: &str) -> Reply {
-        let query = |text: &str| utf8_percent_encode(text, QUERY_VALUE).to_string();
-        let back = request
-            .uri
-            .path_and_query()
-            .map_or("/", http::uri::PathAndQuery::as_str);
-        let origin = self.console.as_str().trim_end_matches('/');
-        if place.mode == Mode::Path {
-            let to = format!("{origin}/auth/login?return={}", query(back));
-            return Reply::redirect(StatusCode::FOUND, to);
-        }
-        let names = self.auth.names();
-        let kept = cookie::values(&request.headers, names.nonce()).find(|value| is_nonce(value));
-        let nonce = match kept.map(ToOwned::to_owned).map_or_else(new_nonce, Ok) {
-            Ok(nonce) => nonce,
-            Err(error) => {
-                tracing::error!(%error, "no nonce can be made");
-                return Reply::unavailable(true, "Signing in is not possible at the moment.");
-            }
-        };
-        let to = format!(
-            "{origin}/auth/open?host={}&return={}&n={}",
-            query(host),
-            query(back),
-            nonce_hash(&nonce)
-        );
-        Reply::redirect(StatusCode::FOUND, to).with(
-            SET_COOKIE.as_str(),
-            names.set(names.nonce(), &nonce, NONCE_LIFE),
-        )
-    }
+/// What path mode puts before a workspace's own paths.
+fn prefix(mode: Mode, id: &str) -> Option<String> {
+    (mode == Mode::Path).then(|| format!("/route/{id}"))
 }
 
 fn may_open(caller: &Verified, route: &Route, mode: Mode) -> bool {
@@ -257,12 +290,6 @@ fn may_open(caller: &Verified, route: &Route, mode: Mode) -> bool {
         visibility,
     };
     !route.owner.is_empty() && may(&caller.caller, Action::Open, object).is_ok()
-}
-
-fn status(route: &Route) -> Reply {
-    let body =
-        serde_json::json!({"status": route.status.word(), "message": route.status.message()});
-    Reply::json(StatusCode::OK, &body)
 }
 
 fn slash(id: &str, query: Option<&str>) -> Reply {
@@ -287,11 +314,13 @@ fn host_of(request: &RequestHeader) -> &str {
         .unwrap_or_default()
 }
 
-/// Whether a browser loads a document: says so itself, or, being an old one, wants HTML.
+/// Whether a browser navigates by a request that may be answered in its place by a page.
 pub(crate) fn is_navigation(request: &RequestHeader) -> bool {
-    if request.method != Method::GET && request.method != Method::HEAD {
-        return false;
-    }
+    (request.method == Method::GET || request.method == Method::HEAD) && is_document(request)
+}
+
+/// Whether a browser loads a document: says so itself, or, being an old one, wants HTML.
+fn is_document(request: &RequestHeader) -> bool {
     let header = |name: &str| {
         request
             .headers

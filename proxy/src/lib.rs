@@ -4,10 +4,12 @@
 //! One request's way: [`gate`] decides, purely, what it is (a workspace's, control's, or answered
 //! here) and whether its caller may; [`edge`] carries that out with Pingora; [`dial`] and [`hold`]
 //! choose and wait for a pod of the [`table`], which follows the cluster; [`tunnel`] relays
-//! WebSockets; [`sessions`] knows what is open where.
+//! WebSockets; [`sessions`] knows what is open where; where the table knows no pods, control is
+//! asked ([`ask`]).
 
 pub mod admin;
 pub mod args;
+pub mod ask;
 pub mod control;
 pub mod dial;
 pub mod edge;

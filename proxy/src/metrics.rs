@@ -87,6 +87,26 @@ pub struct HoldLabels {
     pub end: HoldEnd,
 }
 
+/// What control answered about a workspace without pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+pub enum Told {
+    /// What it is doing.
+    Known,
+    /// Not there, or not theirs.
+    NotTheirs,
+    /// A refusal.
+    Refused,
+    /// Nothing.
+    Unreachable,
+}
+
+/// Labels of a question to control.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ToldLabels {
+    /// The answer.
+    pub answer: Told,
+}
+
 /// All counters.
 #[derive(Debug, Clone)]
 pub struct Metrics {
@@ -96,6 +116,8 @@ pub struct Metrics {
     pub duration: Histogram,
     /// Holds by how they ended.
     pub holds: Family<HoldLabels, Counter>,
+    /// Questions to control about workspaces without pods, by answer.
+    pub asked: Family<ToldLabels, Counter>,
     /// Attempts that failed before anything was sent, and were repeated.
     pub retries: Counter,
     /// WebSockets opened.
@@ -119,6 +141,7 @@ impl Metrics {
             requests: Family::default(),
             duration: Histogram::new(exponential_buckets(0.001, 4.0, 9)),
             holds: Family::default(),
+            asked: Family::default(),
             retries: Counter::default(),
             sockets: Counter::default(),
             sockets_ended: Counter::default(),
@@ -140,6 +163,11 @@ impl Metrics {
             "holds",
             "Requests that waited for a pod, by how that ended",
             this.holds.clone(),
+        );
+        registry.register(
+            "asked",
+            "Questions to control about workspaces without pods, by answer",
+            this.asked.clone(),
         );
         registry.register(
             "retries",

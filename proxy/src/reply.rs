@@ -1,9 +1,12 @@
 //! Answers that the proxy gives itself: pages, redirects and errors.
 
+mod absent;
+
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{
-    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, RETRY_AFTER,
+    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION,
+    REFERRER_POLICY, RETRY_AFTER,
 };
 use pingora::http::ResponseHeader;
 use sha2::{Digest as _, Sha256};
@@ -20,10 +23,11 @@ pub struct Reply {
     pub body: Bytes,
 }
 
-/// Polls the status document beside the page and reloads once there is a pod.
-const SCRIPT: &str = "(function(){var u=document.body.dataset.status;function p(){fetch(u,{cache:'no-store',credentials:'same-origin'}).then(function(r){return r.ok?r.json():null}).then(function(s){if(!s||s.status==='serving'){location.reload()}else{var e=document.getElementById('s');if(e&&s.message){e.textContent=s.message}setTimeout(p,700)}}).catch(function(){setTimeout(p,1500)})}setTimeout(p,700)})();";
+/// Polls the status document beside the page and reloads once there is a pod, or none will come. 503
+/// means that nobody can tell at the moment.
+const SCRIPT: &str = "(function(){var u=document.body.dataset.status;function p(){fetch(u,{cache:'no-store',credentials:'same-origin'}).then(function(r){if(r.status===503){throw r}return r.ok?r.json():null}).then(function(s){if(!s||s.status==='serving'||s.status==='stopped'){location.reload()}else{var e=document.getElementById('s');if(e&&s.message){e.textContent=s.message}setTimeout(p,700)}}).catch(function(){setTimeout(p,1500)})}setTimeout(p,700)})();";
 
-const STYLE: &str = ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;margin:0;min-height:100vh;display:grid;place-items:center;background:light-dark(#f6f7f9,#14161a);color:light-dark(#1c2024,#e8eaed)}main{max-width:34rem;padding:2rem}h1{font-size:1.35rem;margin:0 0 .5rem}p{margin:.5rem 0;color:light-dark(#50575f,#a6adb5)}a{color:light-dark(#0b5cad,#7ab7ff)}.b{width:100%;height:3px;overflow:hidden;background:light-dark(#dfe3e8,#2a2f36);border-radius:2px;margin-top:1.25rem}.b i{display:block;width:30%;height:100%;background:light-dark(#0b5cad,#7ab7ff);animation:m 1.4s ease-in-out infinite}@keyframes m{from{transform:translateX(-100%)}to{transform:translateX(340%)}}@media(prefers-reduced-motion:reduce){.b i{animation:none;width:100%}}";
+const STYLE: &str = ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;margin:0;min-height:100vh;display:grid;place-items:center;background:light-dark(#f6f7f9,#14161a);color:light-dark(#1c2024,#e8eaed)}main{max-width:34rem;padding:2rem}h1{font-size:1.35rem;margin:0 0 .5rem}p{margin:.5rem 0;color:light-dark(#50575f,#a6adb5)}a{color:light-dark(#0b5cad,#7ab7ff)}button{font:inherit;font-weight:600;margin-top:1rem;padding:.6rem 1.2rem;border:0;border-radius:8px;cursor:pointer;background:light-dark(#0b5cad,#7ab7ff);color:light-dark(#fff,#14161a)}button:focus-visible,a:focus-visible{outline:3px solid light-dark(#1c2024,#e8eaed);outline-offset:2px}.b{width:100%;height:3px;overflow:hidden;background:light-dark(#dfe3e8,#2a2f36);border-radius:2px;margin-top:1.25rem}.b i{display:block;width:30%;height:100%;background:light-dark(#0b5cad,#7ab7ff);animation:m 1.4s ease-in-out infinite}@keyframes m{from{transform:translateX(-100%)}to{transform:translateX(340%)}}@media(prefers-reduced-motion:reduce){.b i{animation:none;width:100%}}";
 
 /// What pages may do: nothing but show themselves, and the one script.
 static POLICY: LazyLock<String> = LazyLock::new(|| {
@@ -117,21 +121,29 @@ impl Reply {
     /// A workspace that is not ready yet; the page follows it and reloads.
     #[must_use]
     pub fn waiting(id: &str, status_path: &str, message: &str) -> Self {
+        let heading = format!("{id} is on its way");
+        Self::following("Starting", &heading, status_path, message)
+    }
+
+    /// A page that follows the status document at `status_path` and reloads.
+    fn following(title: &str, heading: &str, status_path: &str, message: &str) -> Self {
         let attributes = format!(" data-status=\"{}\"", escape(status_path));
         let inner = format!(
-            "<h1>{} is on its way</h1><p id=\"s\" role=\"status\">{}</p>\
+            "<h1>{}</h1><p id=\"s\" role=\"status\">{}</p>\
              <div class=\"b\"><i></i></div><noscript><p>Reload this page in a moment.</p></noscript>\
              <script>{SCRIPT}</script>",
-            escape(id),
+            escape(heading),
             escape(message)
         );
-        Self::page(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "Starting",
-            &attributes,
-            &inner,
-        )
-        .with(RETRY_AFTER.as_str(), "2")
+        let page = Self::page(StatusCode::SERVICE_UNAVAILABLE, title, &attributes, &inner);
+        page.with(RETRY_AFTER.as_str(), "2")
+    }
+
+    /// The status document: one word and a sentence.
+    #[must_use]
+    pub fn status(word: &str, message: &str) -> Self {
+        let body = serde_json::json!({"status": word, "message": message});
+        Self::json(StatusCode::OK, &body)
     }
 
     /// Held for as long as may be, or too many held already.
@@ -189,7 +201,13 @@ impl Reply {
         let mut head = ResponseHeader::build(self.status, Some(self.headers.len() + 4))?;
         head.insert_header(CACHE_CONTROL, "no-store")?;
         head.insert_header("X-Content-Type-Options", "nosniff")?;
-        head.insert_header("Referrer-Policy", "no-referrer")?;
+        if !self
+            .headers
+            .iter()
+            .any(|(name, _)| *name == REFERRER_POLICY)
+        {
+            head.insert_header(REFERRER_POLICY, "no-referrer")?;
+        }
         head.insert_header(CONTENT_LENGTH, self.body.len().to_string())?;
         for (name, value) in &self.headers {
             head.append_header(*name, value.as_str())?;

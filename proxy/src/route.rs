@@ -12,7 +12,7 @@ use std::net::IpAddr;
 
 /// First segment of path mode.
 const PREFIX: &str = "/route/";
-/// The one segment of a workspace that is ours.
+/// The one segment of a host that is ours.
 const OURS: &str = "/.nogoo9/";
 
 /// Where a request goes.
@@ -24,6 +24,8 @@ pub enum Target<'a> {
     Control,
     /// `/route/{id}` without its final slash: relative links would miss the id.
     Slash(&'a str),
+    /// Under `/.nogoo9/` of the console's host: between proxy and control, and for nobody else.
+    Internal,
     /// For a host that is not ours (421).
     Misdirected,
 }
@@ -143,6 +145,9 @@ impl Router {
     }
 
     fn on_console<'a>(&self, path: &'a str) -> Target<'a> {
+        if path.starts_with(OURS) {
+            return Target::Internal;
+        }
         let Some(rest) = path.strip_prefix(PREFIX).filter(|_| self.path_mode) else {
             return Target::Control;
         };

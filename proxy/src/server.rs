@@ -98,8 +98,8 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
         "https" => "https",
         _ => "http",
     };
-    let asker = Asker::new(control.clone(), auth.names(), scheme)
-        .context("no HTTP client can be made")?;
+    let asker =
+        Asker::new(control.clone(), auth.names(), scheme).context("no HTTP client can be made")?;
     tokio::spawn(control.clone().follow());
     tokio::spawn(ready_when_keys(auth.sessions().keys().clone(), keys_check));
 

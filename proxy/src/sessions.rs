@@ -7,12 +7,15 @@
 use nogoo9_model::wire;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// A session that has been silent for longer does not keep a pod.
 pub const ACTIVE_FOR: Duration = Duration::from_secs(600);
+/// An answer that has begun and is silent for longer is a stream between two events, or has a reader
+/// that does not read: a recreate does not wait for it.
+pub const STREAM_IDLE: Duration = Duration::from_secs(3);
 
 /// All that is open. Clones share it.
 #[derive(Debug, Clone)]
@@ -48,6 +51,8 @@ struct Open {
     workspace: Arc<str>,
     pod: Arc<str>,
     kind: Kind,
+    /// Whether the head of its answer has come.
+    begun: AtomicBool,
     /// Milliseconds after the start of the registry at which data last flowed.
     last_data: AtomicU64,
     end: watch::Sender<Option<End>>,
@@ -86,6 +91,7 @@ impl Sessions {
             workspace: workspace.clone(),
             pod: pod.clone(),
             kind,
+            begun: AtomicBool::new(false),
             last_data: AtomicU64::new(self.clock()),
             end: watch::Sender::new(None),
         });
@@ -112,19 +118,24 @@ impl Sessions {
     #[must_use]
     pub fn to_wire(&self, workspace: &str, active: Option<String>) -> wire::Sessions {
         let now = self.clock();
-        let recent = u64::try_from(ACTIVE_FOR.as_millis()).unwrap_or(u64::MAX);
         let mut sessions: BTreeMap<String, u32> = BTreeMap::new();
+        let mut requests: BTreeMap<String, u32> = BTreeMap::new();
         for open in self.0.open.pin().values() {
             let silent = now.saturating_sub(open.last_data.load(Ordering::Relaxed));
-            if &*open.workspace == workspace && silent < recent {
-                *sessions.entry(open.pod.to_string()).or_default() += 1;
+            if &*open.workspace != workspace || silent >= milliseconds(ACTIVE_FOR) {
+                continue;
+            }
+            *sessions.entry(open.pod.to_string()).or_default() += 1;
+            let idle = open.begun.load(Ordering::Relaxed) && silent >= milliseconds(STREAM_IDLE);
+            if open.kind == Kind::Request && !idle {
+                *requests.entry(open.pod.to_string()).or_default() += 1;
             }
         }
         wire::Sessions {
             version: wire::VERSION,
             active,
             sessions,
-            requests: BTreeMap::new(),
+            requests,
         }
     }
 
@@ -151,8 +162,12 @@ impl Sessions {
     }
 
     fn clock(&self) -> u64 {
-        u64::try_from(self.0.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+        milliseconds(self.0.started.elapsed())
     }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Entered {
@@ -161,6 +176,12 @@ impl Entered {
         self.open
             .last_data
             .store(self.sessions.clock(), Ordering::Relaxed);
+    }
+
+    /// Notes that the head of the answer has come.
+    pub fn begun(&self) {
+        self.open.begun.store(true, Ordering::Relaxed);
+        self.data();
     }
 
     /// Has this one session ended.
@@ -216,15 +237,48 @@ mod tests {
     }
 
     #[test]
-    fn silent_sessions_do_not_count() {
-        let (dev, old, _) = ids();
+    fn requests_are_counted_apart_until_they_are_idle_streams() {
+        let (dev, old, new) = ids();
+        let sessions = old_registry(Duration::from_secs(60));
+        let silent = |entered: &Entered| {
+            let now = sessions.clock();
+            let then = now.saturating_sub(milliseconds(STREAM_IDLE));
+            entered.open.last_data.store(then, Ordering::Relaxed);
+        };
+        let _socket = sessions.enter(&dev, &old, Kind::Socket);
+        let request = sessions.enter(&dev, &old, Kind::Request);
+        let _other = sessions.enter(&dev, &new, Kind::Request);
+        let counted = || sessions.to_wire("dev", None).requests.get("old").copied();
+        assert_eq!(counted(), Some(1), "not the socket");
+        silent(&request);
+        assert_eq!(counted(), Some(1), "a slow answer is no stream");
+        request.begun();
+        assert_eq!(counted(), Some(1), "it is being answered");
+        silent(&request);
+        assert_eq!(counted(), None, "a stream between two events");
+        assert_eq!(sessions.to_wire("dev", None).sessions.get("old"), Some(&2));
+        request.data();
+        assert_eq!(counted(), Some(1));
+        drop(request);
+        let left = sessions.to_wire("dev", None).requests;
+        assert_eq!(left, BTreeMap::from([("new".to_owned(), 1)]));
+    }
+
+    /// As if the registry had begun that long ago.
+    fn old_registry(age: Duration) -> Sessions {
         let mut sessions = Sessions::new();
-        // As if the registry had begun eleven minutes ago.
         if let Some(inner) = Arc::get_mut(&mut sessions.0)
-            && let Some(earlier) = inner.started.checked_sub(Duration::from_secs(660))
+            && let Some(earlier) = inner.started.checked_sub(age)
         {
             inner.started = earlier;
         }
+        sessions
+    }
+
+    #[test]
+    fn silent_sessions_do_not_count() {
+        let (dev, old, _) = ids();
+        let sessions = old_registry(Duration::from_secs(660));
         let entered = sessions.enter(&dev, &old, Kind::Socket);
         entered.open.last_data.store(0, Ordering::Relaxed);
         assert!(sessions.to_wire("dev", None).sessions.is_empty());

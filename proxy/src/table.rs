@@ -27,6 +27,8 @@ pub struct Table(Arc<Inner>);
 struct Inner {
     workspaces: papaya::HashMap<Arc<str>, Arc<Workspace>>,
     complete: AtomicBool,
+    /// Wakes whoever waits for a workspace that is not there yet.
+    arrived: Notify,
 }
 
 /// One workspace, for as long as the table knows it.
@@ -52,6 +54,8 @@ pub struct Route {
     pub backends: Box<[Arc<Backend>]>,
     /// What a person is told while there is none.
     pub status: Status,
+    /// Whether the pod is being replaced while nothing else can serve: requests are held for longer.
+    pub recreating: bool,
 }
 
 /// A pod that requests may be sent to.
@@ -78,8 +82,8 @@ pub enum Status {
     Serving,
     /// Its newest pod is not ready yet; with what the container complains of.
     Starting(Option<String>),
-    /// An upgrade has quiesced it for a moment.
-    Switching,
+    /// An upgrade replaces its pod; with what the new one's container complains of.
+    Switching(Option<String>),
     /// Its pods are ending or have ended, and no new one is there.
     Away,
 }
@@ -91,24 +95,23 @@ impl Status {
         match self {
             Self::Serving => "serving",
             Self::Starting(_) => "starting",
-            Self::Switching => "switching",
+            Self::Switching(_) => "switching",
             Self::Away => "away",
         }
     }
 
-    /// What a person reads meanwhile.
+    /// What a person reads meanwhile; what the container complains of is for its owner alone.
     #[must_use]
-    pub fn message(&self) -> String {
-        match self {
-            Self::Serving => "It is ready.".to_owned(),
-            Self::Starting(None) => "It is starting. This page opens by itself.".to_owned(),
-            Self::Starting(Some(trouble)) => {
-                format!("It is starting; it says: {trouble}. This page opens by itself.")
-            }
-            Self::Switching => {
-                "It is moving to its new version. This page opens by itself.".to_owned()
-            }
-            Self::Away => "It is going away or coming back. This page opens by itself.".to_owned(),
+    pub fn message(&self, to_owner: bool) -> String {
+        let (what, trouble) = match self {
+            Self::Serving => return "It is ready.".to_owned(),
+            Self::Starting(trouble) => ("It is starting", trouble.as_deref()),
+            Self::Switching(trouble) => ("It is moving to its new version", trouble.as_deref()),
+            Self::Away => ("It is going away or coming back", None),
+        };
+        match trouble.filter(|_| to_owner) {
+            Some(trouble) => format!("{what}; it says: {trouble}. This page opens by itself."),
+            None => format!("{what}. This page opens by itself."),
         }
     }
 }
@@ -187,6 +190,20 @@ impl Table {
         let all = self.0.workspaces.pin();
         all.get(&*workspace.id)
             .is_some_and(|known| Arc::ptr_eq(known, workspace))
+    }
+
+    /// The workspace of that id, once there is one.
+    pub async fn arrival(&self, id: &str) -> Arc<Workspace> {
+        loop {
+            let notified = self.0.arrived.notified();
+            let mut notified = std::pin::pin!(notified);
+            // Registered before the look, so that no arrival falls between the two.
+            notified.as_mut().enable();
+            if let Some(workspace) = self.get(id) {
+                return workspace;
+            }
+            notified.await;
+        }
     }
 
     /// Notes that all pods were listed once.

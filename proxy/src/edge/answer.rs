@@ -2,9 +2,10 @@
 
 use super::context::{Context, Failure, Hop, PodHop};
 use super::pick::Picked;
-use super::{Edge, PAGE_AFTER, unix_now};
+use super::{Edge, unix_now};
 use crate::dial::Attempts;
 use crate::gate::Opened;
+use crate::hold::Patience;
 use crate::metrics::{HoldEnd, HoldLabels};
 use crate::reply::Reply;
 use crate::sessions::Kind;
@@ -26,11 +27,10 @@ impl Edge {
         ctx: &mut Context,
         opened: Opened,
     ) -> pingora::Result<bool> {
-        let deadline = ctx.started + self.holds.bounds.timeout;
-        let page_at = opened.html.then(|| ctx.started + PAGE_AFTER);
+        let mut patience = Patience::new(ctx.started, &self.holds.bounds, opened.html);
         let mut attempts = Attempts::default();
         if opened.websocket {
-            return self.socket(session, ctx, opened, attempts, deadline).await;
+            return self.socket(session, ctx, opened, attempts, patience).await;
         }
         let picked = self
             .pick(
@@ -38,8 +38,7 @@ impl Edge {
                 &opened,
                 Kind::Request,
                 &mut attempts,
-                deadline,
-                page_at,
+                &mut patience,
             )
             .await;
         match picked {
@@ -50,7 +49,7 @@ impl Edge {
                 ctx.hop = Hop::Pod(Box::new(PodHop {
                     opened,
                     attempts,
-                    deadline,
+                    patience,
                     expires,
                     repeats: 0,
                     next: Some((backend, entered)),

@@ -2,6 +2,7 @@
 
 use crate::dial::Attempts;
 use crate::gate::{Gate, Opened};
+use crate::hold::Patience;
 use crate::reply::Reply;
 use crate::sessions::Entered;
 use crate::table::Backend;
@@ -42,8 +43,8 @@ pub(super) enum Hop {
 pub(super) struct PodHop {
     pub(super) opened: Opened,
     pub(super) attempts: Attempts,
-    /// Until when it may look for a pod.
-    pub(super) deadline: Instant,
+    /// How long it may look for a pod.
+    pub(super) patience: Patience,
     /// When the caller's token ends.
     pub(super) expires: Instant,
     /// Repetitions after a connection broke.
@@ -74,7 +75,8 @@ impl Failure {
     pub(super) fn reply(self, opened: &Opened, gate: &Gate) -> Reply {
         match self {
             Self::Page => {
-                let message = opened.workspace.route().status.message();
+                let route = opened.workspace.route();
+                let message = route.status.message(opened.is_owner(&route));
                 Reply::waiting(&opened.workspace.id, &opened.status_path(), &message)
             }
             Self::TimedOut | Self::ClientGone => Reply::unavailable(
@@ -104,10 +106,22 @@ impl Context {
 
     /// Notes that data flowed.
     pub(super) fn data(&self) {
-        if let Hop::Pod(hop) = &self.hop
-            && let Some((_, entered)) = &hop.current
-        {
+        if let Some(entered) = self.entered() {
             entered.data();
+        }
+    }
+
+    /// Notes that the head of the answer has come.
+    pub(super) fn begun(&self) {
+        if let Some(entered) = self.entered() {
+            entered.begun();
+        }
+    }
+
+    fn entered(&self) -> Option<&Entered> {
+        match &self.hop {
+            Hop::Pod(hop) => hop.current.as_ref().map(|(_, entered)| entered),
+            Hop::Control { .. } | Hop::None => None,
         }
     }
 

@@ -2,9 +2,9 @@
 
 use super::Edge;
 use super::context::Failure;
-use crate::dial::{ANEW, Attempts, Next};
+use crate::dial::{Attempts, Next};
 use crate::gate::{Gate, Opened};
-use crate::hold::{Woken, wait};
+use crate::hold::{Patience, Woken, wait};
 use crate::metrics::HoldEnd;
 use crate::reply::Reply;
 use crate::sessions::{Entered, Kind};
@@ -41,16 +41,15 @@ impl Picked {
 }
 
 impl Edge {
-    /// Chooses the pod that a request tries next, and waits for one if there is none, until
-    /// `deadline`, or until `page_at` where a page may be shown instead.
+    /// Chooses the pod that a request tries next, and waits for one if there is none, for as long as
+    /// its patience lasts.
     pub(super) async fn pick(
         &self,
         client: &mut ServerSession,
         opened: &Opened,
         kind: Kind,
         attempts: &mut Attempts,
-        deadline: Instant,
-        page_at: Option<Instant>,
+        patience: &mut Patience,
     ) -> Picked {
         let workspace = &opened.workspace;
         let mut place = None;
@@ -71,6 +70,7 @@ impl Edge {
             if !opened.is_permitted(&route) {
                 return none(place.is_some(), Failure::NotTheirs);
             }
+            patience.note(&route, &self.holds.bounds);
             match attempts.next(&route) {
                 Next::GiveUp => return none(true, Failure::TimedOut),
                 Next::Dial(backend, back_off) => {
@@ -78,7 +78,7 @@ impl Edge {
                         match wait(client, workspace, &route, Instant::now() + back_off).await {
                             Woken::TimedOut => {}
                             Woken::Changed => {
-                                attempts.anew();
+                                attempts.changed();
                                 continue;
                             }
                             Woken::ClientGone => return none(place.is_some(), Failure::ClientGone),
@@ -107,22 +107,22 @@ impl Edge {
                     if !self.gate.table.knows(workspace) {
                         return none(true, Failure::NotTheirs);
                     }
-                    let mut until = page_at.map_or(deadline, |page| page.min(deadline));
+                    let mut until = patience.next();
                     if !route.backends.is_empty() {
-                        until = until.min(Instant::now() + ANEW);
+                        until = until.min(Instant::now() + attempts.pause());
                     }
                     match wait(client, workspace, &route, until).await {
-                        Woken::Changed => attempts.anew(),
+                        Woken::Changed => attempts.changed(),
                         Woken::ClientGone => return none(true, Failure::ClientGone),
                         Woken::TimedOut => {
                             let now = Instant::now();
-                            if now >= deadline {
+                            if patience.is_over(now) {
                                 return none(true, Failure::TimedOut);
                             }
-                            if page_at.is_some_and(|page| now >= page) {
+                            if patience.wants_page(now) {
                                 return none(true, Failure::Page);
                             }
-                            attempts.anew();
+                            attempts.again();
                         }
                     }
                 }

@@ -7,6 +7,7 @@ use super::{Edge, unix_now};
 use crate::dial::Attempts;
 use crate::gate::Opened;
 use crate::headers::{self, Mapping};
+use crate::hold::Patience;
 use crate::metrics::{By, Class, RequestLabels};
 use crate::reply::Reply;
 use crate::sessions::{End, Entered, Kind};
@@ -48,9 +49,10 @@ impl Edge {
         ctx: &mut Context,
         opened: Opened,
         mut attempts: Attempts,
-        deadline: Instant,
+        mut patience: Patience,
     ) -> pingora::Result<bool> {
         let client = client_ip(session);
+        let mut broke = false;
         loop {
             let picked = self
                 .pick(
@@ -58,8 +60,7 @@ impl Edge {
                     &opened,
                     Kind::Socket,
                     &mut attempts,
-                    deadline,
-                    None,
+                    &mut patience,
                 )
                 .await;
             let (backend, entered) = match picked {
@@ -88,8 +89,14 @@ impl Edge {
                 Ok(answer) => answer,
                 // A handshake only reads, so another pod may be asked; the pod that broke off may be
                 // ending at this moment.
-                Err(HandshakeError::Io(error)) if Instant::now() < deadline => {
+                Err(HandshakeError::Io(error)) if !patience.is_over(Instant::now()) || !broke => {
                     tracing::debug!(%error, pod = backend.name, "a pod broke off a handshake");
+                    if !broke {
+                        // It had a pod; if there is none any more, it has as much time as one that
+                        // arrives.
+                        patience.restart(Instant::now(), &self.holds.bounds);
+                        broke = true;
+                    }
                     attempts.failed(&backend.uid);
                     self.metrics.retries.inc();
                     continue;

@@ -32,6 +32,7 @@ fn short(target: &Target<'_>) -> String {
         }
         Target::Control => "control".to_owned(),
         Target::Slash(id) => format!("slash {id}"),
+        Target::Internal => "internal".to_owned(),
         Target::Misdirected => "421".to_owned(),
     }
 }
@@ -118,6 +119,9 @@ fn paths() {
         ("//route/dev/", "control"),
         ("/x/../route/dev/", "control"),
         ("/routes/dev/", "control"),
+        ("/.nogoo9/absent/dev", "internal"),
+        ("/.nogoo9/login", "internal"),
+        ("/.nogoo9", "control"),
         ("/", "control"),
         ("*", "control"),
     ] {

@@ -25,6 +25,9 @@ pub struct Writer {
 struct Pod {
     view: Arc<PodView>,
     uid: Arc<str>,
+    /// Whether it was routable once: then it has done what an upgrade made it for, and if it fails
+    /// later, no recreate is under way because of it.
+    served: bool,
 }
 
 /// What a change amounted to, for whoever counts and logs.
@@ -64,8 +67,15 @@ impl Writer {
         }
         let pods = self.workspaces.entry(id.clone()).or_default();
         match pods.iter_mut().find(|known| known.uid == uid) {
-            Some(known) => known.view = pod,
-            None => pods.push(Pod { view: pod, uid }),
+            Some(known) => {
+                known.served |= is_routable(&pod);
+                known.view = pod;
+            }
+            None => pods.push(Pod {
+                served: is_routable(&pod),
+                view: pod,
+                uid,
+            }),
         }
         noted.push(Noted {
             bad_generation,
@@ -155,6 +165,7 @@ impl Writer {
                     .workspaces
                     .pin()
                     .insert(id.clone(), Arc::new(Workspace::new(id.clone(), route)));
+                self.table.0.arrived.notify_waiters();
             }
         }
         Noted {
@@ -167,11 +178,7 @@ impl Writer {
 
 /// The route of a workspace whose pods are `holder`.
 fn route(pods: &[Pod], holder: &[&PodView], before: Option<&Route>) -> Route {
-    let uid = |view: &PodView| {
-        pods.iter()
-            .find(|pod| *pod.uid == view.uid)
-            .map(|pod| &pod.uid)
-    };
+    let known = |view: &PodView| pods.iter().find(|pod| *pod.uid == view.uid);
     let mut routable: Vec<&PodView> = holder
         .iter()
         .copied()
@@ -180,7 +187,7 @@ fn route(pods: &[Pod], holder: &[&PodView], before: Option<&Route>) -> Route {
     routable.sort_unstable_by_key(|pod| Reverse(order(pod)));
     let backends: Box<[_]> = routable
         .iter()
-        .filter_map(|pod| backend(pod, uid(pod)?))
+        .filter_map(|pod| backend(pod, &known(pod)?.uid))
         .collect();
     let newest = newest_live(holder.iter().copied());
     let speaks = routable
@@ -196,8 +203,14 @@ fn route(pods: &[Pod], holder: &[&PodView], before: Option<&Route>) -> Route {
         }
         (None, _) => (String::new(), Default::default()),
     };
+    let recreating = backends.is_empty()
+        && holder.iter().any(|pod| {
+            let successor = pod.is_live() && pod.upgrade_of.is_some();
+            pod.state == UpgradeState::Quiesced
+                || (successor && known(pod).is_some_and(|known| !known.served))
+        });
     let status = if backends.is_empty() {
-        status(newest)
+        status(newest, recreating)
     } else {
         Status::Serving
     };
@@ -206,13 +219,17 @@ fn route(pods: &[Pod], holder: &[&PodView], before: Option<&Route>) -> Route {
         visibility,
         backends,
         status,
+        recreating,
     }
 }
 
-fn status(newest: Option<&PodView>) -> Status {
+fn status(newest: Option<&PodView>, recreating: bool) -> Status {
+    let trouble = newest
+        .and_then(|pod| pod.trouble.as_ref())
+        .map(|trouble| trouble.reason.clone());
     match newest {
+        _ if recreating => Status::Switching(trouble),
         None => Status::Away,
-        Some(pod) if pod.state == UpgradeState::Quiesced => Status::Switching,
-        Some(pod) => Status::Starting(pod.trouble.as_ref().map(|trouble| trouble.reason.clone())),
+        Some(_) => Status::Starting(trouble),
     }
 }

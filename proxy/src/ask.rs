@@ -1,0 +1,214 @@
+//! What control is asked by the proxy itself: what a workspace without pods is doing, and to start it.
+//!
+//! The caller's own credential goes along and control verifies it anew, bound to the host that the
+//! request came for. So nothing rests on control believing the proxy, and whoever reaches control
+//! past the proxy learns nothing that their own session does not entitle them to.
+
+use crate::control::Control;
+use http::header::{AUTHORIZATION, COOKIE, ORIGIN};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use nogoo9_identity::cookie::{self, CookieNames};
+use nogoo9_model::absent::{self, Absent};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// Longest wait for what control knows from memory.
+const ANSWER: Duration = Duration::from_secs(3);
+/// Longest wait for a start: control writes, and waits a moment for the pod.
+const START: Duration = Duration::from_secs(15);
+/// Longest wait for a connection; control is one hop away.
+const CONNECT: Duration = Duration::from_secs(1);
+/// Most questions at once: a flood of unknown ids must not become a flood at control.
+const MOST: usize = 256;
+/// Longest answer, in bytes.
+const MAX_ANSWER: usize = 16 * 1024;
+/// What the rule for cookies looks at ([`nogoo9_identity::origin`]).
+const VOUCHERS: [HeaderName; 4] = [
+    ORIGIN,
+    HeaderName::from_static("sec-fetch-site"),
+    HeaderName::from_static("sec-fetch-mode"),
+    HeaderName::from_static("sec-fetch-dest"),
+];
+
+/// Asks control. Clones share the connections and the bound.
+#[derive(Debug, Clone)]
+pub struct Asker {
+    control: Control,
+    client: reqwest::Client,
+    names: CookieNames,
+    scheme: HeaderValue,
+    places: Arc<Semaphore>,
+}
+
+/// Why there is no answer of use.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AskError {
+    /// Not there, or not theirs.
+    #[error("there is no such workspace, or it is not the caller's")]
+    NotTheirs,
+    /// Control refuses, and says why.
+    #[error("control refuses: {}", .0.message)]
+    Refused(Refusal),
+    /// Control did not answer, or not in words that are understood.
+    #[error("control does not answer: {0}")]
+    Unreachable(&'static str),
+}
+
+/// A refusal in control's words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Status code, 4xx or 503.
+    pub status: StatusCode,
+    /// Short word for programs.
+    pub code: String,
+    /// For people.
+    pub message: String,
+}
+
+#[derive(Deserialize)]
+struct ErrorBody {
+    code: String,
+    message: String,
+}
+
+/// What is asked about, by whom.
+#[derive(Debug, Clone, Copy)]
+pub struct Question<'a> {
+    /// The workspace's id.
+    pub id: &'a str,
+    /// The host that the request came for, as sessions are bound to it.
+    pub host: &'a str,
+    /// The request's headers; only credentials, and what vouches for a cookie, are passed on.
+    pub headers: &'a HeaderMap,
+}
+
+impl Asker {
+    /// An asker of `control`. `scheme` is that of the public URL.
+    ///
+    /// # Errors
+    /// No HTTP client can be made.
+    pub fn new(
+        control: Control,
+        names: CookieNames,
+        scheme: &'static str,
+    ) -> Result<Self, reqwest::Error> {
+        let client = reqwest::Client::builder()
+            .connect_timeout(CONNECT)
+            .redirect(reqwest::redirect::Policy::none())
+            // The way to control is inside the cluster.
+            .no_proxy()
+            .user_agent(concat!("nogoo9-proxy/", env!("CARGO_PKG_VERSION")))
+            .build()?;
+        Ok(Self {
+            control,
+            client,
+            names,
+            scheme: HeaderValue::from_static(scheme),
+            places: Arc::new(Semaphore::new(MOST)),
+        })
+    }
+
+    /// What the workspace is doing.
+    ///
+    /// # Errors
+    /// [`AskError`].
+    pub async fn absent(&self, question: Question<'_>) -> Result<Absent, AskError> {
+        self.ask(Method::GET, absent::PATH, question, ANSWER).await
+    }
+
+    /// Starts the workspace, and says what it is doing then.
+    ///
+    /// # Errors
+    /// [`AskError`].
+    pub async fn start(&self, question: Question<'_>) -> Result<Absent, AskError> {
+        self.ask(Method::POST, absent::START_PATH, question, START)
+            .await
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        question: Question<'_>,
+        patience: Duration,
+    ) -> Result<Absent, AskError> {
+        let Ok(_place) = self.places.try_acquire() else {
+            return Err(AskError::Unreachable("too many questions at once"));
+        };
+        let asking = async {
+            let address = self
+                .control
+                .address()
+                .ok_or(AskError::Unreachable("its address is not known"))?;
+            let id = utf8_percent_encode(question.id, NON_ALPHANUMERIC);
+            let request = self
+                .client
+                .request(method, format!("http://{address}{path}{id}"))
+                .headers(self.headers(question)?);
+            let response = request
+                .send()
+                .await
+                .map_err(|_| AskError::Unreachable("no answer came"))?;
+            read(response).await
+        };
+        match tokio::time::timeout(patience, asking).await {
+            Ok(answer) => answer,
+            Err(_) => Err(AskError::Unreachable("it took too long")),
+        }
+    }
+
+    fn headers(&self, question: Question<'_>) -> Result<HeaderMap, AskError> {
+        let bad = |_| AskError::Unreachable("the host cannot be told");
+        let mut headers = HeaderMap::new();
+        let host = HeaderValue::from_str(question.host).map_err(bad)?;
+        headers.insert("x-forwarded-host", host);
+        headers.insert("x-forwarded-proto", self.scheme.clone());
+        let session = self.names.session();
+        for token in cookie::values(question.headers, session) {
+            if let Ok(mut value) = HeaderValue::from_str(&format!("{session}={token}")) {
+                value.set_sensitive(true);
+                headers.append(COOKIE, value);
+            }
+        }
+        for name in [AUTHORIZATION].iter().chain(&VOUCHERS) {
+            for value in question.headers.get_all(name) {
+                headers.append(name.clone(), value.clone());
+            }
+        }
+        Ok(headers)
+    }
+}
+
+async fn read(mut response: reqwest::Response) -> Result<Absent, AskError> {
+    let status = response.status();
+    if status == StatusCode::NOT_FOUND {
+        return Err(AskError::NotTheirs);
+    }
+    let mut body = Vec::new();
+    loop {
+        match response.chunk().await {
+            Ok(Some(chunk)) if body.len() + chunk.len() <= MAX_ANSWER => {
+                body.extend_from_slice(&chunk);
+            }
+            Ok(Some(_)) => return Err(AskError::Unreachable("its answer is too long")),
+            Ok(None) => break,
+            Err(_) => return Err(AskError::Unreachable("its answer broke off")),
+        }
+    }
+    if status == StatusCode::OK {
+        return serde_json::from_slice(&body)
+            .map_err(|_| AskError::Unreachable("its answer cannot be read"));
+    }
+    let refuses = status.is_client_error() || status == StatusCode::SERVICE_UNAVAILABLE;
+    match serde_json::from_slice::<ErrorBody>(&body) {
+        Ok(ErrorBody { code, message }) if refuses => Err(AskError::Refused(Refusal {
+            status,
+            code,
+            message,
+        })),
+        _ => Err(AskError::Unreachable("its answer cannot be read")),
+    }
+}
