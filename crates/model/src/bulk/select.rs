@@ -51,7 +51,10 @@ pub fn consider(candidate: Candidate<'_>) -> Option<Target> {
 /// Why a stopped workspace is skipped.
 #[must_use]
 pub fn stopped() -> Trouble {
-    Trouble::new("Stopped", "the workspace is not running: start it, then upgrade it")
+    Trouble::new(
+        "Stopped",
+        "the workspace is not running: start it, then upgrade it",
+    )
 }
 
 /// Why a workspace is skipped that another operation upgrades. Also where that one goes to the same
