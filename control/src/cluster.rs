@@ -2,6 +2,7 @@
 //! conditional or idempotent, and every error says whether trying again can help.
 
 mod caches;
+mod claims;
 mod error;
 mod operations;
 mod pods;
@@ -11,9 +12,9 @@ pub use caches::{Caches, Listed};
 pub use error::ClusterError;
 pub use pods::CreateAnswer;
 
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{Api, Client};
-use nogoo9_model::mode::Claim;
 use nogoo9_runtime::kube::{Connection, ServerClock};
 use std::future::Future;
 use std::time::Duration;
@@ -83,29 +84,14 @@ impl Cluster {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// API of the ConfigMaps in control's own namespace: operations and templates.
-    pub(crate) fn config_maps_api(&self) -> Api<ConfigMap> {
+    /// API of the EndpointSlices in control's own namespace, by which proxies are found.
+    pub(crate) fn endpoint_slices_api(&self) -> Api<EndpointSlice> {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// What is known of a claim in the workspaces' namespace. Whatever prevents reading it makes it
-    /// unreadable, which is the careful answer.
-    pub async fn claim(&self, name: &str) -> Claim {
-        let api: Api<PersistentVolumeClaim> =
-            Api::namespaced(self.client.clone(), &self.workspaces);
-        let Ok(claim) = limited("read claim", name, api.get(name)).await else {
-            return Claim::Unreadable;
-        };
-        // The status names what the volume can do; a claim that is not bound yet only has wishes.
-        let modes = claim
-            .status
-            .and_then(|status| status.access_modes)
-            .or_else(|| claim.spec.and_then(|spec| spec.access_modes))
-            .unwrap_or_default();
-        Claim::Modes {
-            once_pod: modes.iter().any(|mode| mode == "ReadWriteOncePod"),
-            writable: modes.is_empty() || modes.iter().any(|mode| mode.starts_with("ReadWrite")),
-        }
+    /// API of the ConfigMaps in control's own namespace: operations and templates.
+    pub(crate) fn config_maps_api(&self) -> Api<ConfigMap> {
+        Api::namespaced(self.client.clone(), &self.namespace)
     }
 }
 

@@ -5,6 +5,7 @@
 //! spec and of those annotations that reach a pod, so rewriting it in another style or touching its
 //! deadlines does not make workspaces outdated.
 
+mod claims;
 pub mod folder;
 mod parameters;
 mod parse;
@@ -13,12 +14,14 @@ pub mod source;
 mod substitute;
 mod version;
 
+pub use claims::claims;
 pub use parameters::{InputError, Parameter, ParameterType, Parameters, Strictness};
 pub use parse::{Document, parse};
 pub use render::{RenderError, RenderInput, render};
 pub use substitute::{SubstituteError, Variables};
 
 use nogoo9_model::template::Settings;
+use claims::ClaimTemplate;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -37,6 +40,8 @@ pub struct Template {
     pub(crate) spec: Value,
     /// The annotations that its pods get, variables unreplaced.
     pub(crate) annotations: BTreeMap<String, String>,
+    /// The claims that each of its workspaces has.
+    pub(crate) claims: Vec<ClaimTemplate>,
 }
 
 impl Template {

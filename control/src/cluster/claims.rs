@@ -30,7 +30,12 @@ impl Cluster {
                 .or_else(|| found.spec.and_then(|spec| spec.access_modes)),
             Ok(None) => planned.and_then(|planned| {
                 let modes = planned.spec.get("accessModes")?.as_array()?;
-                Some(modes.iter().filter_map(|m| m.as_str().map(ToOwned::to_owned)).collect())
+                Some(
+                    modes
+                        .iter()
+                        .filter_map(|m| m.as_str().map(ToOwned::to_owned))
+                        .collect(),
+                )
             }),
             Err(_) => None,
         };
@@ -72,7 +77,13 @@ impl Cluster {
             return usable(record, planned, &there);
         }
         let object = parse(record, planned)?;
-        match limited("create claim", name, api.create(&PostParams::default(), &object)).await {
+        match limited(
+            "create claim",
+            name,
+            api.create(&PostParams::default(), &object),
+        )
+        .await
+        {
             Ok(_) => {
                 tracing::info!(workspace = record.id, claim = name, "claim created");
                 Ok(None)
@@ -101,7 +112,13 @@ impl Cluster {
         for planned in record.claims_of(pod) {
             let object = parse(record, planned)?;
             let name = planned.object.as_str();
-            match limited("check claim", name, self.claims_api().create(&params, &object)).await {
+            match limited(
+                "check claim",
+                name,
+                self.claims_api().create(&params, &object),
+            )
+            .await
+            {
                 Ok(_) | Err(ClusterError::Exists { .. }) => {}
                 Err(error) => return Err(error),
             }

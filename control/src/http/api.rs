@@ -1,7 +1,8 @@
 //! `/api/v1`: the JSON API, a thin adapter over the service.
 
+use super::events::events;
 use super::reply::{bad_body, bad_query, json, method_not_allowed, not_found};
-use crate::service::{ListWorkspaces, Service, SpawnWorkspace, WaitForOperation};
+use crate::service::{DeleteWorkspace, ListWorkspaces, Service, SpawnWorkspace, WaitForOperation};
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Extension, Path, Query, State};
 use axum::response::{IntoResponse, Response};
@@ -28,6 +29,7 @@ pub(super) fn router(service: Service) -> Router {
         .route("/templates", get(templates))
         .route("/templates/{name}", get(template))
         .route("/capabilities", get(capabilities))
+        .route("/events", get(events))
         .fallback(|| async { not_found() })
         .method_not_allowed_fallback(|| async { method_not_allowed() })
         .with_state(service)
@@ -87,12 +89,25 @@ async fn stop(
     json(service.stop_workspace(&caller, &id).await)
 }
 
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct DeleteQuery {
+    #[serde(default)]
+    delete_data: bool,
+}
+
 async fn delete(
     State(service): State<Service>,
     Extension(caller): By,
     Path(id): Path<String>,
+    query: Result<Query<DeleteQuery>, QueryRejection>,
 ) -> Response {
-    json(service.delete_workspace(&caller, &id).await)
+    let delete_data = match query {
+        Ok(Query(query)) => query.delete_data,
+        Err(rejection) => return bad_query(&rejection),
+    };
+    let args = DeleteWorkspace { id, delete_data };
+    json(service.delete_workspace(&caller, &args).await)
 }
 
 async fn upgrade(

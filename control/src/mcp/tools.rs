@@ -2,9 +2,9 @@
 
 use super::failure::Failure;
 use crate::service::{
-    Capabilities, Deletion, ListWorkspaces, MAX_WAIT, Operation, OperationId, Operations, Service,
-    SpawnWorkspace, Template, TemplateName, Templates, Upgrade, WaitForOperation, Workspace,
-    WorkspaceId, Workspaces,
+    Capabilities, DeleteWorkspace, Deletion, ListWorkspaces, MAX_WAIT, Operation, OperationId,
+    Operations, Service, SpawnWorkspace, Template, TemplateName, Templates, Upgrade,
+    WaitForOperation, Workspace, WorkspaceId, Workspaces,
 };
 use http::request::Parts;
 use nogoo9_model::access::Caller;
@@ -149,7 +149,8 @@ impl Tools {
         Ok(Json(self.service.stop_workspace(&caller, &args.id).await?))
     }
 
-    /// Delete a workspace for good, with everything in it.
+    /// Delete a workspace for good. Its volumes stay, and come back with a workspace of the same id
+    /// and template, unless deleteData is true: then everything in them is gone.
     #[tool(
         title = "Delete workspace",
         annotations(
@@ -161,13 +162,11 @@ impl Tools {
     )]
     async fn delete_workspace(
         &self,
-        Parameters(args): Parameters<WorkspaceId>,
+        Parameters(args): Parameters<DeleteWorkspace>,
         context: RequestContext<RoleServer>,
     ) -> Result<Json<Deletion>, Failure> {
         let caller = caller(&context)?;
-        Ok(Json(
-            self.service.delete_workspace(&caller, &args.id).await?,
-        ))
+        Ok(Json(self.service.delete_workspace(&caller, &args).await?))
     }
 
     /// Move a workspace to the newest version of its template without interrupting those who work in

@@ -1,10 +1,11 @@
 //! Spawn, start, stop and delete.
 
-use super::types::{Deletion, SpawnWorkspace, Status, Workspace};
+use super::types::{DeleteWorkspace, Deletion, SpawnWorkspace, Status, Workspace};
+use super::volumes::exclusive;
 use super::workspaces::{show, shown};
 use super::{Answer, Parts, ServiceError, allow, ids, templates};
 use crate::cluster::ClusterError;
-use crate::template::{RenderInput, Strictness, render};
+use crate::template::{RenderInput, Strictness, claims, render};
 use nogoo9_model::access::{Action, Caller, Target, Visibility, may};
 use nogoo9_model::id;
 use nogoo9_model::pod::TemplateRef;
@@ -55,7 +56,8 @@ pub(super) async fn spawn(
             strictness: Strictness::Spawn,
         };
         let manifest = render(&template, &input)?;
-        let record = Record::spawn(
+        let planned = claims(&template, &input)?;
+        let mut record = Record::spawn(
             Spawn {
                 name: inputs
                     .get("name")
@@ -69,13 +71,16 @@ pub(super) async fn spawn(
                     version: template.version.clone(),
                 },
                 inputs: inputs.clone(),
+                exclusive: exclusive(parts, &template, &manifest, &planned).await?,
                 manifest,
                 id,
             },
             now,
         );
+        record.add_claims(planned);
         try_pod(
             parts,
+            &record,
             &pod_object(&record.manifest, &record.namespace, &record.pod, None),
             &template.name,
         )
@@ -120,9 +125,20 @@ fn inputs(args: &SpawnWorkspace) -> Map<String, Value> {
     inputs
 }
 
-/// Asks the cluster whether it would take the pod, so that a refusal leaves nothing behind.
-pub(super) async fn try_pod(parts: &Parts, object: &Value, template: &str) -> Answer<()> {
-    match parts.cluster.try_pod(object).await {
+/// Asks the cluster whether it would take the pod and its claims, so that a refusal leaves nothing
+/// behind.
+pub(super) async fn try_pod(
+    parts: &Parts,
+    record: &Record,
+    object: &Value,
+    template: &str,
+) -> Answer<()> {
+    accepted(parts.cluster.try_claims(record, object).await, template)?;
+    accepted(parts.cluster.try_pod(object).await, template)
+}
+
+fn accepted(trial: Result<(), ClusterError>, template: &str) -> Answer<()> {
+    match trial {
         // An admission webhook with side effects refuses every trial; that says nothing of the pod.
         Err(ClusterError::Rejected { trouble, .. }) if trouble.message.contains("dry run") => {
             Ok(())
@@ -162,12 +178,34 @@ pub(super) async fn stop(parts: &Parts, caller: &Caller, id: &str) -> Answer<Wor
     Ok(show(parts, &record).await)
 }
 
-pub(super) async fn delete(parts: &Parts, caller: &Caller, id: &str) -> Answer<Deletion> {
-    let record = change(parts, caller, id, "deleted", |record| Ok(record.delete())).await?;
+pub(super) async fn delete(
+    parts: &Parts,
+    caller: &Caller,
+    args: &DeleteWorkspace,
+) -> Answer<Deletion> {
+    let record = change(parts, caller, &args.id, "deleted", |record| {
+        Ok(if args.delete_data {
+            record.delete_with_data()
+        } else {
+            record.delete()
+        })
+    })
+    .await?;
+    let message = match (record.claims.is_empty(), record.delete_data) {
+        (true, _) => "Being deleted: its pod ends, then its id is free",
+        (false, true) => {
+            "Being deleted with its data: its pod ends, its volumes go, then its id is free"
+        }
+        (false, false) => {
+            "Being deleted: its pod ends, then its id is free. Its volumes stay: spawning the same id \
+             from the same template gets them back"
+        }
+    };
     Ok(Deletion {
         id: record.id,
         status: Status::Deleting,
-        message: "Being deleted: its pod ends, then its id is free".into(),
+        data_deleted: record.delete_data,
+        message: message.into(),
     })
 }
 

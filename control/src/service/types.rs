@@ -16,6 +16,18 @@ pub struct WorkspaceId {
     pub id: String,
 }
 
+/// Deletes one workspace.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DeleteWorkspace {
+    /// Id of the workspace.
+    pub id: String,
+    /// Whether its volumes go too, with everything in them. Without it they stay, and spawning the
+    /// same id from the same template gets them back.
+    #[serde(default)]
+    pub delete_data: bool,
+}
+
 /// Names one operation.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -196,6 +208,9 @@ pub struct Workspace {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub operation_id: Option<String>,
+    /// What its template calls its volumes; they outlive its pods.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<String>,
     /// When it was first spawned (RFC 3339).
     pub created_at: String,
 }
@@ -216,6 +231,8 @@ pub struct Deletion {
     pub id: String,
     /// Always `deleting`.
     pub status: Status,
+    /// Whether its volumes are deleted too.
+    pub data_deleted: bool,
     /// What happens now.
     pub message: String,
 }

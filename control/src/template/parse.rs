@@ -1,6 +1,6 @@
 //! From a document and its annotations to a [`Template`].
 
-use super::{Parameters, Template, TemplateError, Variables, version};
+use super::{Parameters, Template, TemplateError, Variables, claims, version};
 use k8s_openapi::api::core::v1::PodSpec;
 use nogoo9_model::{keys, template::Settings};
 use serde_json::Value;
@@ -16,7 +16,7 @@ pub struct Document {
     pub name: String,
     /// Its annotations.
     pub annotations: BTreeMap<String, String>,
-    /// Its data; `spec` is the pod spec in YAML or JSON.
+    /// Its data; `spec` is the pod spec in YAML or JSON, `claims` a list of claims.
     pub data: BTreeMap<String, String>,
 }
 
@@ -56,13 +56,12 @@ fn read(document: &Document) -> Result<Template, String> {
             MAX_SPEC / 1024
         ));
     }
-    if document.data.contains_key("claims") {
-        return Err(
-            "data.claims is not supported by this version; remove it, or use an emptyDir".into(),
-        );
-    }
     let spec = yaml(text).map_err(|problem| format!("data.spec {problem}"))?;
     check_spec(&spec)?;
+    let claims = match document.data.get("claims") {
+        None => Vec::new(),
+        Some(text) => claims::parse(text, &spec)?,
+    };
     let settings = Settings::parse(&document.annotations).map_err(|e| e.to_string())?;
     let parameters = match document.annotations.get(keys::PARAMETERS) {
         None => Parameters::default(),
@@ -85,6 +84,10 @@ fn read(document: &Document) -> Result<Template, String> {
         ));
     }
     check_variables(&spec, &annotations)?;
+    for claim in &claims {
+        check_variables(&claim.spec, &BTreeMap::new())
+            .map_err(|problem| problem.replacen("data.spec", "data.claims", 1))?;
+    }
     // Parameters set environment variables of the pod, so a changed default is a changed version.
     let mut hashed = annotations.clone();
     if let Some(schema) = document.annotations.get(keys::PARAMETERS) {
@@ -92,11 +95,12 @@ fn read(document: &Document) -> Result<Template, String> {
     }
     Ok(Template {
         name: document.name.clone(),
-        version: version::version(&spec, &hashed),
+        version: version::version(&spec, &claims, &hashed),
         settings,
         parameters,
         spec,
         annotations,
+        claims,
     })
 }
 

@@ -1,5 +1,6 @@
 //! From a template and a workspace to the manifest of its pod.
 
+use super::claims;
 use super::{InputError, Strictness, SubstituteError, Template, Variables};
 use nogoo9_model::{UnixSeconds, keys, label};
 use serde_json::{Map, Value, json};
@@ -20,6 +21,14 @@ pub struct RenderInput<'a> {
     pub inputs: &'a Map<String, Value>,
     /// Whether inputs that the template does not know are refused.
     pub strictness: Strictness,
+}
+
+impl<'a> RenderInput<'a> {
+    /// The name that people gave the workspace, else its id.
+    pub(super) fn workspace_name(&self) -> &'a str {
+        let name = self.inputs.get("name").and_then(Value::as_str);
+        name.unwrap_or(self.id)
+    }
 }
 
 /// Why no pod can be rendered.
@@ -59,11 +68,7 @@ pub fn render(template: &Template, input: &RenderInput<'_>) -> Result<Value, Ren
             version: template.version.clone(),
             error,
         })?;
-    let name = input
-        .inputs
-        .get("name")
-        .and_then(Value::as_str)
-        .unwrap_or(input.id);
+    let name = input.workspace_name();
     let variables = Variables {
         user: input.owner,
         workspace_id: input.id,
@@ -75,6 +80,7 @@ pub fn render(template: &Template, input: &RenderInput<'_>) -> Result<Value, Ren
     };
 
     let mut spec = variables.value(&template.spec).map_err(variable)?;
+    claims::mount(&mut spec, template, input);
     if let Some(spec) = spec.as_object_mut() {
         // A workspace is restarted where it stands, and holds no credentials of the cluster.
         spec.entry("restartPolicy")

@@ -1,5 +1,6 @@
 //! A template's version: a hash that is the same however the template is written.
 
+use super::claims::ClaimTemplate;
 use nogoo9_model::label::base32_sha256;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -8,10 +9,20 @@ use std::fmt::Write as _;
 /// Characters of a version: 60 bits, enough for the handful of versions a template ever has.
 const LENGTH: usize = 12;
 
-/// The version of a template with this parsed spec and these annotations.
-pub(super) fn version(spec: &Value, annotations: &BTreeMap<String, String>) -> String {
+/// The version of a template with this parsed spec, these claims and these annotations.
+pub(super) fn version(
+    spec: &Value,
+    claims: &[ClaimTemplate],
+    annotations: &BTreeMap<String, String>,
+) -> String {
     let mut text = String::new();
     canonical(spec, &mut text);
+    // Nothing is written where there are none: templates keep the version they had before there
+    // could be any.
+    for claim in claims {
+        let _ = write!(text, "\nclaim {}:", Value::from(claim.name.as_str()));
+        canonical(&claim.spec, &mut text);
+    }
     for (key, value) in annotations {
         // Quoted as JSON, so that no two sets of annotations are written alike.
         let _ = write!(
