@@ -45,6 +45,9 @@ struct ControlArgs {
         value_delimiter = ','
     )]
     proxy_admin: Vec<String>,
+    /// Service in our namespace whose endpoints are the proxies; they are asked at its port `admin`.
+    #[arg(long, env = "NOGOO9_PROXY_SERVICE", value_name = "NAME")]
+    proxy_service: Option<String>,
     /// Folder with templates, one YAML or JSON file each, beside those in ConfigMaps.
     #[arg(long, env = "NOGOO9_TEMPLATES_DIR", value_name = "DIR")]
     templates_dir: Option<PathBuf>,
@@ -63,6 +66,8 @@ pub struct Settings {
     pub client_secret: Option<Secret>,
     /// Admin URLs of the proxies.
     pub proxies: Vec<Url>,
+    /// Service whose endpoints are the proxies.
+    pub proxy_service: Option<String>,
     /// Folder with templates.
     pub templates_dir: Option<PathBuf>,
 }
@@ -81,6 +86,7 @@ impl Configure for Args {
             client_id,
             client_secret_file,
             proxy_admin,
+            proxy_service,
             templates_dir,
         } = &self.control;
         let common = self.common.resolve(&Defaults::CONTROL, problems);
@@ -91,6 +97,14 @@ impl Configure for Args {
         let client_secret =
             problems.secret_file("client-secret-file", client_secret_file.as_deref());
         let proxies = problems.urls("proxy-admin", proxy_admin);
+        let service = proxy_service.as_deref().map(str::trim);
+        let proxy_service = service.filter(|name| is_service_name(name));
+        if let (Some(text), None) = (service, proxy_service) {
+            problems.add(
+                "proxy-service",
+                format!("`{text}` is no name of a Service: lower-case letters, digits and hyphens, as in nogoo9-proxy-admin"),
+            );
+        }
         if let Some(folder) = templates_dir
             && let Err(error) = std::fs::read_dir(folder)
         {
@@ -116,9 +130,19 @@ impl Configure for Args {
             client_id: client_id?,
             client_secret: client_secret?,
             proxies: proxies?,
+            proxy_service: proxy_service.map(ToOwned::to_owned),
             templates_dir: templates_dir.clone(),
         })
     }
+}
+
+/// Whether a Service can have this name: a DNS-1035 label.
+fn is_service_name(name: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    name.len() <= 63
+        && name.bytes().all(inner)
+        && name.starts_with(|first: char| first.is_ascii_lowercase())
+        && !name.ends_with('-')
 }
 
 #[cfg(test)]
@@ -146,6 +170,7 @@ mod tests {
             "--namespace=A",
             "--client-secret-file=/does/not/exist",
             "--proxy-admin=ftp://x",
+            "--proxy-service=Proxy",
             "--templates-dir=/does/not/exist",
         ])
         .unwrap_err();
@@ -157,6 +182,7 @@ mod tests {
             "listen",
             "namespace",
             "proxy-admin",
+            "proxy-service",
             "public-url",
             "templates-dir",
         ];

@@ -4,12 +4,11 @@ use crate::cluster::{Caches, Cluster};
 use crate::config::Settings;
 use crate::http::{App, Auth, limits, router};
 use crate::login::{self, Login, LoginConfig, SESSION_TTL};
-use crate::service::{Links, Metrics, Parts, Service};
+use crate::service::{Feed, Links, Metrics, Parts, Service};
 use crate::template::source::Source;
-use crate::upgrade::{Engine, EngineConfig, Proxies};
+use crate::upgrade::{Discovery, Engine, EngineConfig, Proxies};
 use anyhow::Context as _;
 use axum::Router;
-use nogoo9_identity::Authenticator;
 use nogoo9_identity::bearer::{BearerConfig, Bearers};
 use nogoo9_identity::jwks::Keys;
 use nogoo9_identity::keys::{SigningKey, public_jwks};
@@ -17,6 +16,7 @@ use nogoo9_identity::keyset::KeySet;
 use nogoo9_identity::policy::ClaimPolicy;
 use nogoo9_identity::session::{SessionSigner, Sessions};
 use nogoo9_identity::source::KeySource;
+use nogoo9_identity::{Authenticator, Roots};
 use nogoo9_model::access::Role;
 use nogoo9_runtime::kube::{Connection, Retry, connect};
 use nogoo9_runtime::shutdown::Shutdown;
@@ -163,8 +163,16 @@ impl Control {
         );
         let templates = Source::start(&cluster, settings.templates_dir.clone())
             .context("--templates-dir cannot be read")?;
-        let proxies = Proxies::new(settings.proxies.clone(), common.admin.token.clone())
+        let mut proxies = Proxies::new(settings.proxies.clone(), common.admin.token.clone())
             .context("no HTTP client can be made")?;
+        if let Some(service) = &settings.proxy_service {
+            let discovery = Discovery::start(&cluster, service);
+            proxies = proxies.discovered_by(Arc::new(discovery));
+        } else if settings.proxies.is_empty() {
+            tracing::warn!(
+                "no proxy is named (--proxy-service, --proxy-admin): upgrades end old pods without asking"
+            );
+        }
         let (engine, worker) = Engine::new(EngineConfig {
             cluster: cluster.clone(),
             proxies: proxies.clone(),
@@ -180,6 +188,7 @@ impl Control {
             templates: templates.clone(),
             links: Links::new(&common.public),
             metrics,
+            feed: Feed::default(),
         });
 
         let policy = Arc::new(policy(settings));
@@ -229,13 +238,21 @@ fn policy(settings: &Settings) -> ClaimPolicy {
     }
 }
 
+fn issuer_roots(settings: &Settings) -> Roots {
+    let pem = settings.common.identity.issuer_ca.as_deref();
+    pem.map(Roots::and_pem).unwrap_or_default()
+}
+
 fn authenticator(
     settings: &Settings,
     key: &SigningKey,
     policy: &Arc<ClaimPolicy>,
 ) -> anyhow::Result<(Authenticator, JoinHandle<()>)> {
     let identity = &settings.common.identity;
-    let (issuer_keys, refresher) = Keys::new(KeySource::Issuer(identity.issuer.clone()));
+    let (issuer_keys, refresher) = Keys::new(KeySource::Issuer {
+        issuer: identity.issuer.clone(),
+        roots: issuer_roots(settings),
+    });
     let refresher = tokio::spawn(refresher.run());
     let bearers = Bearers::new(
         BearerConfig {
@@ -264,6 +281,7 @@ fn login(
         public_url: public.url.clone(),
         workspace_domain: public.workspace_domain.to_string(),
         issuer: identity.issuer.clone(),
+        issuer_roots: issuer_roots(settings),
         client_id: settings.client_id.clone(),
         client_secret: settings
             .client_secret

@@ -1,5 +1,6 @@
 //! Login's settings, as the flags give them.
 
+use nogoo9_identity::Roots;
 use nogoo9_identity::cookie::CookieNames;
 use nogoo9_model::UnixSeconds;
 use url::{Position, Url};
@@ -17,6 +18,8 @@ pub struct LoginConfig {
     pub workspace_domain: String,
     /// The identity provider (`--issuer`), to the last slash.
     pub issuer: String,
+    /// Who may vouch for the provider (`--issuer-ca-file`).
+    pub issuer_roots: Roots,
     /// Our name there (`--client-id`).
     pub client_id: String,
     /// Our secret there, unless we are a public client (`--client-secret-file`).

@@ -8,6 +8,7 @@ mod verify;
 
 use super::config::LoginConfig;
 use call::Caller;
+use nogoo9_identity::Roots;
 use nogoo9_identity::code::LoginState;
 use openidconnect::core::{CoreAuthenticationFlow, CoreClient, CoreClientAuthMethod};
 use openidconnect::{
@@ -66,6 +67,7 @@ pub(super) struct Arrival {
 /// A client of one provider.
 pub(super) struct Provider {
     issuer: String,
+    issuer_roots: Roots,
     client_id: ClientId,
     client_secret: Option<ClientSecret>,
     redirect_uri: String,
@@ -96,6 +98,7 @@ impl Provider {
     pub(super) fn new(config: &LoginConfig) -> Self {
         Self {
             issuer: config.issuer.clone(),
+            issuer_roots: config.issuer_roots.clone(),
             client_id: ClientId::new(config.client_id.clone()),
             client_secret: config.client_secret.clone().map(ClientSecret::new),
             redirect_uri: config.redirect_uri(),
@@ -239,7 +242,7 @@ impl Provider {
         if let Some(http) = self.http.get() {
             return Ok(http);
         }
-        let made = Caller::new(&self.issuer)?;
+        let made = Caller::new(&self.issuer, &self.issuer_roots)?;
         Ok(self.http.get_or_init(|| made))
     }
 

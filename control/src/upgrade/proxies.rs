@@ -1,10 +1,12 @@
 //! Asking the proxies what they route and what is open. One that gives no answer is reported as
 //! silent, and silence counts as "not yet".
 
+use super::discovery::{Discovery, Found};
 use futures::future::join_all;
 use nogoo9_model::upgrade::ProxyReport;
 use nogoo9_model::wire::Sessions;
 use nogoo9_runtime::secret::Secret;
+use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
 
@@ -18,6 +20,7 @@ const LIMIT: usize = 1024 * 1024;
 pub struct Proxies {
     http: reqwest::Client,
     urls: Vec<Url>,
+    discovery: Option<Arc<Discovery>>,
     token: Option<Secret>,
 }
 
@@ -31,12 +34,29 @@ impl Proxies {
             .timeout(ANSWER)
             .no_proxy()
             .build()?;
-        Ok(Self { http, urls, token })
+        Ok(Self {
+            http,
+            urls,
+            discovery: None,
+            token,
+        })
+    }
+
+    /// Also those that a Service has.
+    #[must_use]
+    pub fn discovered_by(self, discovery: Arc<Discovery>) -> Self {
+        Self {
+            discovery: Some(discovery),
+            ..self
+        }
     }
 
     /// What every proxy says of a workspace.
     pub async fn reports(&self, workspace: &str) -> Vec<ProxyReport> {
-        join_all(self.urls.iter().map(|url| async move {
+        let found = self.discovery.as_ref().map(|discovery| discovery.found());
+        let Found { mut urls, silent } = found.unwrap_or_default();
+        urls.extend(self.urls.iter().cloned());
+        let mut reports = join_all(urls.iter().map(|url| async move {
             let answer = self.ask(url, workspace).await;
             if let Err(error) = &answer {
                 tracing::warn!(proxy = %url, %error, "a proxy gave no answer");
@@ -46,7 +66,15 @@ impl Proxies {
                 answer: answer.ok(),
             }
         }))
-        .await
+        .await;
+        reports.extend(silent.into_iter().map(|proxy| {
+            tracing::warn!(proxy, "a proxy cannot be asked");
+            ProxyReport {
+                proxy,
+                answer: None,
+            }
+        }));
+        reports
     }
 
     async fn ask(&self, base: &Url, workspace: &str) -> Result<Sessions, String> {

@@ -42,6 +42,7 @@ pub(crate) fn config(issuer: &str) -> LoginConfig {
         public_url: "http://localhost:9009/".parse().expect("a URL"),
         workspace_domain: CONSOLE.to_owned(),
         issuer: issuer.to_owned(),
+        issuer_roots: nogoo9_identity::Roots::default(),
         client_id: "nogoo9".to_owned(),
         client_secret: None,
         resource: Some("http://localhost:9009/mcp".to_owned()),

@@ -2,7 +2,7 @@
 //! that `openidconnect` brings along is not.
 
 use super::ProviderError;
-use nogoo9_identity::http_client;
+use nogoo9_identity::{Roots, http_client};
 use openidconnect::{AsyncHttpClient, HttpRequest, HttpResponse};
 use std::pin::Pin;
 use url::Url;
@@ -26,10 +26,10 @@ pub(super) enum CallError {
 
 impl Caller {
     /// A client for an issuer.
-    pub(super) fn new(issuer: &str) -> Result<Self, ProviderError> {
+    pub(super) fn new(issuer: &str, roots: &Roots) -> Result<Self, ProviderError> {
         let issuer = Url::parse(issuer)
             .map_err(|_| ProviderError::Setup("the issuer is not a URL".to_owned()))?;
-        http_client(&issuer)
+        http_client(&issuer, roots)
             .map(Self)
             .map_err(|error| ProviderError::Setup(error.without_url().to_string()))
     }
