@@ -4,10 +4,15 @@ SHELL := /bin/bash
 CARGO ?= cargo
 # Where and how `make run` serves; see `nogoo9 up --help`.
 ARGS ?=
+# Folder of the cluster of `make cluster`.
+CLUSTER ?= target/cluster
+# Binaries that images are made of: release or debug. By default `make image` takes release, and
+# `make cluster-test` debug, which are quick to build.
+PROFILE ?=
 
 .PHONY: help
 help: ## Show this help
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: deps-build ## Start local mode: API server, kubelet, sign-in, edge and control on this machine
@@ -27,16 +32,42 @@ test: deps-test ## Unit, property and black-box tests over real processes, brows
 lint: deps-build ## Formatting, lints, and who may depend on whom
 	$(CARGO) fmt --all --check
 	scripts/check-layers.sh
+	scripts/ui.sh check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+.PHONY: image
+image: deps-build ## Pack the binaries into images in target/image, without a registry or a daemon
+	PROFILE=$(or $(PROFILE),release) scripts/image.sh
 
 .PHONY: demo
 demo: build ## Upgrade a workspace 20 times under load and print what its users saw
 	target/release/nogoo9 demo $(ARGS)
 
+.PHONY: cluster
+cluster: deps-cluster ## A real Kubernetes with two nodes on this machine, of built parts (root; see tests/cluster)
+	tests/cluster/up.sh $(CLUSTER)
+	@echo "export KUBECONFIG=$(abspath $(CLUSTER))/admin.kubeconfig"
+
+.PHONY: cluster-down
+cluster-down: ## Take it down again
+	tests/cluster/down.sh $(CLUSTER)
+
+.PHONY: cluster-test
+cluster-test: deps-build deps-cluster ## Install chart and image on such a cluster as README says, and pass the suites there
+	PROFILE=$(PROFILE) tests/cluster/test.sh
+
+.PHONY: ui
+ui: ## Build the console, if it changed
+	@scripts/ui.sh
+
 .PHONY: deps-build
-deps-build:
+deps-build: ui
 	@scripts/deps.sh build
 
 .PHONY: deps-test
 deps-test:
 	@scripts/deps.sh test
+
+.PHONY: deps-cluster
+deps-cluster:
+	@scripts/deps.sh cluster

@@ -3,7 +3,7 @@
 # missing; otherwise it says what to run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-what=${1:?usage: deps.sh build|test}
+what=${1:?usage: deps.sh build|test|cluster}
 
 packages=()
 need() { command -v "$1" >/dev/null || packages+=("$2"); }
@@ -11,6 +11,15 @@ need cc gcc
 need cmake cmake # zlib-ng, which the proxy library builds
 if [ "$what" = test ]; then
   [ -n "${CHROMIUM:-}" ] || need chromium chromium
+fi
+if [ "$what" = cluster ]; then
+  need curl curl
+  need openssl openssl
+  need ip iproute2
+  need unshare util-linux
+  need nft nftables # Services: kube-proxy writes their addresses there
+  need pkg-config pkg-config
+  [ -e /usr/include/seccomp.h ] || packages+=(libseccomp-dev) # runc
 fi
 
 if [ ${#packages[@]} -gt 0 ]; then
@@ -27,6 +36,19 @@ fi
 if ! command -v cargo >/dev/null; then
   echo "missing: cargo. Install Rust with rustup (https://rustup.rs); rust-toolchain.toml picks the version." >&2
   exit 1
+fi
+
+if [ "$what" = cluster ]; then
+  if [ "$(id -u)" != 0 ]; then
+    echo "make cluster needs root: nodes are made of Linux namespaces, links and cgroups" >&2
+    exit 1
+  fi
+  release=$(go env GOVERSION 2>/dev/null || true)
+  release=${release#go1.}
+  if [ "${release%%[!0-9]*}" -lt 26 ] 2>/dev/null || [ -z "$release" ]; then
+    echo "missing: Go 1.26 or newer, which builds Kubernetes: see https://go.dev/dl/" >&2
+    exit 1
+  fi
 fi
 
 if [ "$what" = test ]; then

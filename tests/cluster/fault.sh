@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# What happens to nodes in real life, on demand. Each fault has its remedy beside it.
+#
+#   fault.sh RUN power-cut I    the node is gone with everything on it, and nobody is told
+#   fault.sh RUN boot I         it comes back; its pods start again, at other addresses
+#   fault.sh RUN cut-api I      its kubelet cannot reach the API server; its pods serve on
+#   fault.sh RUN heal-api I
+#   fault.sh RUN cut I          nobody can reach it or its pods; they run on
+#   fault.sh RUN heal I
+#   fault.sh RUN drain I        evicts its pods and takes no new ones
+#   fault.sh RUN uncordon I
+set -euo pipefail
+run=$(cd "$1" && pwd)
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$here/lib.sh"
+fault=$2 i=$3
+inside() { nsenter -t "$(pid_of "node$i" || die "node$i does not run")" -n "$@"; }
+
+case $fault in
+power-cut) "$here/node-stop.sh" "$run" "$i" KILL ;;
+boot) "$here/node.sh" "$run" "$i" ;;
+cut-api) inside ip route replace blackhole "$HOST_IP" ;;
+heal-api) inside ip route del blackhole "$HOST_IP" ;;
+cut) ip link set "nogoo9-$i" down ;;
+heal)
+  ip link set "nogoo9-$i" up
+  # The kernel dropped it with the link.
+  ip route replace "$(pod_range "$i")" via "$(node_ip "$i")" dev "nogoo9-$i"
+  ;;
+drain) kubectl drain "node$i" --ignore-daemonsets --delete-emptydir-data --force --timeout=120s ;;
+uncordon) kubectl uncordon "node$i" ;;
+*) die "no such fault: $fault" ;;
+esac

@@ -1,0 +1,3 @@
+module images
+
+go 1.26.0
