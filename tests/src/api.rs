@@ -54,14 +54,26 @@ impl Api {
     /// # Errors
     /// No HTTP client can be made.
     pub fn new(base: &Url, token: Option<String>) -> anyhow::Result<Self> {
+        // `localhost` may resolve to ::1 first, where nobody listens.
+        let mut base = base.clone();
+        base.set_host(Some("127.0.0.1")).context("base address")?;
+        Self::at(&base, token)
+    }
+
+    /// For `base` wherever it is, as a pod of a real cluster.
+    ///
+    /// # Errors
+    /// No HTTP client can be made.
+    pub fn at(base: &Url, token: Option<String>) -> anyhow::Result<Self> {
         let http = reqwest::Client::builder()
             .timeout(Duration::from_secs(40))
             .redirect(reqwest::redirect::Policy::none())
             .build()?;
-        // `localhost` may resolve to ::1 first, where nobody listens.
-        let mut base = base.clone();
-        base.set_host(Some("127.0.0.1")).context("base address")?;
-        Ok(Self { http, base, token })
+        Ok(Self {
+            http,
+            base: base.clone(),
+            token,
+        })
     }
 
     /// The same with another token.

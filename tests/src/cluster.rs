@@ -5,21 +5,24 @@ use anyhow::Context as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Config, ResourceExt};
 use nogoo9_model::{keys, name};
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
 
-/// Namespace of control's objects.
+/// Namespace of control's objects in a site.
 const SYSTEM: &str = "nogoo9-system";
-/// Namespace of workspaces.
+/// Namespace of workspaces in a site.
 const WORKSPACES: &str = "nogoo9-workspaces";
 
 /// Access to pods, templates, records and operations.
 #[derive(Clone)]
 pub struct Cluster {
     client: Client,
+    system: String,
+    workspaces: String,
 }
 
 impl std::fmt::Debug for Cluster {
@@ -29,11 +32,19 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// Connects with a kubeconfig file.
+    /// Connects to a site's cluster with a kubeconfig file.
     ///
     /// # Errors
     /// The file cannot be used.
     pub async fn connect(kubeconfig: &Path) -> anyhow::Result<Self> {
+        Self::within(kubeconfig, SYSTEM, WORKSPACES).await
+    }
+
+    /// Connects to a cluster where nogoo9 was given these namespaces.
+    ///
+    /// # Errors
+    /// The file cannot be used.
+    pub async fn within(kubeconfig: &Path, system: &str, workspaces: &str) -> anyhow::Result<Self> {
         let file = Kubeconfig::read_from(kubeconfig).context("kubeconfig")?;
         let mut config =
             Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
@@ -41,25 +52,47 @@ impl Cluster {
         config.read_timeout = Some(Duration::from_secs(30));
         Ok(Self {
             client: Client::try_from(config)?,
+            system: system.to_owned(),
+            workspaces: workspaces.to_owned(),
         })
+    }
+
+    /// Objects beside those of workspaces, such as claims and quotas.
+    #[must_use]
+    pub fn beside_workspaces<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<Scope = NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::namespaced(self.client.clone(), &self.workspaces)
+    }
+
+    /// Objects beside those of control, such as its own pods on a real cluster.
+    #[must_use]
+    pub fn beside_control<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<Scope = NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::namespaced(self.client.clone(), &self.system)
     }
 
     /// Pods of all workspaces.
     #[must_use]
     pub fn pods_api(&self) -> Api<Pod> {
-        Api::namespaced(self.client.clone(), WORKSPACES)
+        self.beside_workspaces()
     }
 
     /// Templates and operations.
     #[must_use]
     pub fn config_maps_api(&self) -> Api<ConfigMap> {
-        Api::namespaced(self.client.clone(), SYSTEM)
+        self.beside_control()
     }
 
     /// Records.
     #[must_use]
     pub fn secrets_api(&self) -> Api<Secret> {
-        Api::namespaced(self.client.clone(), SYSTEM)
+        self.beside_control()
     }
 
     /// Creates or replaces a template.

@@ -113,23 +113,20 @@ impl Mcp {
         let answer = data.rfind(|data| data.starts_with('{')).unwrap_or(&body);
         let answer: Value =
             serde_json::from_str(answer).with_context(|| format!("{status}: {body}"))?;
-        let result = &answer["result"];
-        let content = result["content"]
-            .as_array()
-            .with_context(|| format!("{status}: {body}"))?;
-        let [only] = content.as_slice() else {
-            bail!(
-                "{tool} returned {} pieces of content: {body}",
-                content.len()
-            );
-        };
-        let text = only["text"]
-            .as_str()
-            .with_context(|| format!("no text: {body}"))?;
-        Ok(ToolResult {
-            is_error: result["isError"] == true,
-            text: serde_json::from_str(text).with_context(|| format!("not JSON: {text}"))?,
-            structured: result.get("structuredContent").cloned(),
-        })
+        tool_result(&answer["result"]).with_context(|| format!("{tool}: {status}: {body}"))
     }
+}
+
+/// A tool's result as clients get it: one piece of content, a text that is JSON.
+pub(crate) fn tool_result(result: &Value) -> anyhow::Result<ToolResult> {
+    let content = result["content"].as_array().context("no content")?;
+    let [only] = content.as_slice() else {
+        bail!("{} pieces of content: {result}", content.len());
+    };
+    let text = only["text"].as_str().context("no text")?;
+    Ok(ToolResult {
+        is_error: result["isError"] == true,
+        text: serde_json::from_str(text).with_context(|| format!("not JSON: {text}"))?,
+        structured: result.get("structuredContent").cloned(),
+    })
 }

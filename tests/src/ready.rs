@@ -46,7 +46,7 @@ pub struct Pids {
     pub proxy: Option<i32>,
 }
 
-fn url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Url, D::Error> {
+pub(crate) fn url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Url, D::Error> {
     String::deserialize(deserializer)?
         .parse()
         .map_err(serde::de::Error::custom)

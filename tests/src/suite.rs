@@ -3,7 +3,7 @@
 //! libtest has no place for what a whole file shares and no hook for its end, so a suite is a
 //! program of its own. It prints and filters as libtest does: `cargo test --test access -- cookies`.
 
-use crate::{Options, Site};
+use crate::{Options, Results, Site};
 use anyhow::anyhow;
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt as _};
@@ -14,52 +14,79 @@ use std::time::{Duration, Instant};
 /// Longest scenario, unless a suite says otherwise.
 const LIMIT: Duration = Duration::from_secs(240);
 
-type Run = Box<dyn FnOnce(Arc<Site>) -> BoxFuture<'static, anyhow::Result<()>> + Send>;
+/// What scenarios run on: a [`Site`], or whatever else a suite needs.
+pub trait Ground: Send + Sync + Sized + 'static {
+    /// What is known of its state, for failure messages.
+    fn dump(&self) -> impl Future<Output = String> + Send;
+
+    /// Ends it, and asserts that nothing is left.
+    fn stop(self) -> impl Future<Output = anyhow::Result<()>> + Send;
+}
+
+impl Ground for Site {
+    fn dump(&self) -> impl Future<Output = String> + Send {
+        Site::dump(self)
+    }
+
+    fn stop(self) -> impl Future<Output = anyhow::Result<()>> + Send {
+        Site::stop(self)
+    }
+}
+
+type Run<G> = Box<dyn FnOnce(Arc<G>) -> BoxFuture<'static, anyhow::Result<()>> + Send>;
 
 /// One scenario. Scenarios of a suite run side by side on the same site, so each uses workspaces and
 /// templates of its own.
-pub struct Scenario {
+struct Scenario<G> {
     name: &'static str,
-    run: Run,
-}
-
-impl std::fmt::Debug for Scenario {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name)
-    }
-}
-
-impl Scenario {
-    /// A scenario with the name that it is reported by.
-    pub fn new<F>(name: &'static str, run: impl FnOnce(Arc<Site>) -> F + Send + 'static) -> Self
-    where
-        F: Future<Output = anyhow::Result<()>> + Send + 'static,
-    {
-        Self {
-            name,
-            run: Box::new(|site| Box::pin(run(site))),
-        }
-    }
+    /// Not beside others: it takes away what they stand on.
+    alone: bool,
+    run: Run<G>,
 }
 
 /// A suite under construction.
-#[derive(Debug)]
-pub struct Suite {
-    options: Options,
+pub struct Suite<G = Site> {
+    ground: BoxFuture<'static, anyhow::Result<G>>,
     parallel: usize,
     limit: Duration,
-    scenarios: Vec<Scenario>,
+    scenarios: Vec<Scenario<G>>,
+    results: Option<Results>,
+}
+
+impl<G> std::fmt::Debug for Suite<G> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names = self.scenarios.iter().map(|scenario| scenario.name);
+        f.debug_list().entries(names).finish()
+    }
 }
 
 impl Suite {
     /// On a site with these options, two scenarios at a time.
     #[must_use]
     pub fn new(options: Options) -> Self {
+        Self::on(Site::up(options))
+    }
+}
+
+impl<G: Ground> Suite<G> {
+    /// On whatever this makes, two scenarios at a time.
+    #[must_use]
+    pub fn on(ground: impl Future<Output = anyhow::Result<G>> + Send + 'static) -> Self {
         Self {
-            options,
+            ground: Box::pin(ground),
             parallel: 2,
             limit: LIMIT,
             scenarios: Vec::new(),
+            results: None,
+        }
+    }
+
+    /// With results that are kept, and shown beside those of other runs.
+    #[must_use]
+    pub fn results(self, results: Results) -> Self {
+        Self {
+            results: Some(results),
+            ..self
         }
     }
 
@@ -78,14 +105,43 @@ impl Suite {
     /// With one more scenario.
     #[must_use]
     pub fn scenario<F>(
-        mut self,
+        self,
         name: &'static str,
-        run: impl FnOnce(Arc<Site>) -> F + Send + 'static,
+        run: impl FnOnce(Arc<G>) -> F + Send + 'static,
     ) -> Self
     where
         F: Future<Output = anyhow::Result<()>> + Send + 'static,
     {
-        self.scenarios.push(Scenario::new(name, run));
+        self.add(name, false, run)
+    }
+
+    /// With one more scenario, which runs after all others, and beside none.
+    #[must_use]
+    pub fn alone<F>(
+        self,
+        name: &'static str,
+        run: impl FnOnce(Arc<G>) -> F + Send + 'static,
+    ) -> Self
+    where
+        F: Future<Output = anyhow::Result<()>> + Send + 'static,
+    {
+        self.add(name, true, run)
+    }
+
+    fn add<F>(
+        mut self,
+        name: &'static str,
+        alone: bool,
+        run: impl FnOnce(Arc<G>) -> F + Send + 'static,
+    ) -> Self
+    where
+        F: Future<Output = anyhow::Result<()>> + Send + 'static,
+    {
+        self.scenarios.push(Scenario {
+            name,
+            alone,
+            run: Box::new(|ground| Box::pin(run(ground))),
+        });
         self
     }
 
@@ -103,6 +159,8 @@ impl Suite {
         if !filters.is_empty() {
             self.scenarios
                 .retain(|scenario| filters.iter().any(|filter| scenario.name.contains(*filter)));
+            // A part of the suite says nothing about the whole.
+            self.results = None;
         }
         if self.scenarios.is_empty() {
             return ExitCode::SUCCESS;
@@ -123,21 +181,29 @@ impl Suite {
     async fn run(self) -> ExitCode {
         say(&format!("\nrunning {} scenarios", self.scenarios.len()));
         let begin = Instant::now();
-        let site = match Site::up(self.options).await {
-            Ok(site) => Arc::new(site),
+        let ground = match self.ground.await {
+            Ok(ground) => Arc::new(ground),
             Err(error) => {
                 say(&format!("FAILED: the site does not start: {error:#}"));
                 return ExitCode::FAILURE;
             }
         };
-        let results: Vec<bool> = stream::iter(self.scenarios)
-            .map(|scenario| run_one(scenario, Arc::clone(&site), self.limit))
-            .buffer_unordered(self.parallel)
-            .collect()
-            .await;
-        let mut failed = results.iter().filter(|passed| !**passed).count();
-        let stopped = match Arc::try_unwrap(site) {
-            Ok(site) => site.stop().await,
+        let (alone, beside): (Vec<_>, Vec<_>) = self
+            .scenarios
+            .into_iter()
+            .partition(|scenario| scenario.alone);
+        let mut outcomes = Vec::new();
+        for (scenarios, parallel) in [(beside, self.parallel), (alone, 1)] {
+            let mut ended = stream::iter(scenarios)
+                .map(|scenario| run_one(scenario, Arc::clone(&ground), self.limit))
+                .buffer_unordered(parallel);
+            while let Some(outcome) = ended.next().await {
+                outcomes.push(outcome);
+            }
+        }
+        let mut failed = outcomes.iter().filter(|outcome| !outcome.passed).count();
+        let stopped = match Arc::try_unwrap(ground) {
+            Ok(ground) => ground.stop().await,
             Err(_) => Err(anyhow!("a scenario still holds the site")),
         };
         failed += usize::from(!report(
@@ -149,8 +215,17 @@ impl Suite {
         let took = begin.elapsed().as_secs_f64();
         say(&format!(
             "\nresult: {word}. {} passed; {failed} failed; {took:.1} s\n",
-            results.len() + 1 - failed
+            outcomes.len() + 1 - failed
         ));
+        if let Some(results) = self.results {
+            match results.keep(&outcomes) {
+                Ok(table) => say(&table),
+                Err(error) => {
+                    say(&format!("FAILED: results are not kept: {error:#}"));
+                    failed += 1;
+                }
+            }
+        }
         if failed == 0 {
             ExitCode::SUCCESS
         } else {
@@ -159,11 +234,23 @@ impl Suite {
     }
 }
 
-async fn run_one(scenario: Scenario, site: Arc<Site>, limit: Duration) -> bool {
+/// What became of a scenario.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it passed.
+    pub passed: bool,
+    /// How long it took.
+    pub took: Duration,
+}
+
+async fn run_one<G: Ground>(scenario: Scenario<G>, ground: Arc<G>, limit: Duration) -> Outcome {
+    let begin = Instant::now();
     // A task of its own: a failed assertion ends the scenario, not the suite.
     let task = tokio::spawn(tokio::time::timeout(
         limit,
-        (scenario.run)(Arc::clone(&site)),
+        (scenario.run)(Arc::clone(&ground)),
     ));
     let result = match task.await {
         Ok(Ok(result)) => result,
@@ -171,11 +258,15 @@ async fn run_one(scenario: Scenario, site: Arc<Site>, limit: Duration) -> bool {
         Err(panic) => Err(anyhow!("{panic}")),
     };
     let state = if result.is_err() {
-        site.dump().await
+        ground.dump().await
     } else {
         String::new()
     };
-    report(scenario.name, &result, &state)
+    Outcome {
+        name: scenario.name,
+        passed: report(scenario.name, &result, &state),
+        took: begin.elapsed(),
+    }
 }
 
 fn report(name: &str, result: &anyhow::Result<()>, state: &str) -> bool {

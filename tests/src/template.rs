@@ -10,9 +10,13 @@ use std::collections::BTreeMap;
 pub struct Template {
     name: String,
     image: String,
+    /// The image has one tag; the version is told by the environment.
+    fixed: bool,
     env: BTreeMap<String, String>,
     annotations: BTreeMap<String, String>,
     container: Map<String, Value>,
+    pod: Map<String, Value>,
+    claims: Vec<Value>,
     spec: Option<String>,
 }
 
@@ -24,13 +28,27 @@ impl Template {
         Self {
             name: name.to_owned(),
             image: format!("nogoo9-sample:{version}"),
+            fixed: false,
             env: BTreeMap::new(),
             annotations: BTreeMap::new(),
             container: Map::new(),
+            pod: Map::new(),
+            claims: Vec::new(),
             spec: None,
         }
         .annotation(keys::SETTLE, "1")
         .annotation(keys::DRAIN_TIMEOUT, "60")
+    }
+
+    /// The sample out of an image that exists once, on a cluster without a registry.
+    #[must_use]
+    pub fn of_image(name: &str, image: &str, version: &str) -> Self {
+        let template = Self {
+            image: image.to_owned(),
+            fixed: true,
+            ..Self::new(name, version)
+        };
+        template.version(version)
     }
 
     /// Its name.
@@ -42,7 +60,11 @@ impl Template {
     /// With another version of the sample.
     #[must_use]
     pub fn version(self, version: &str) -> Self {
-        self.image(&format!("nogoo9-sample:{version}"))
+        if self.fixed {
+            self.env("VERSION", version)
+        } else {
+            self.image(&format!("nogoo9-sample:{version}"))
+        }
     }
 
     /// With another image.
@@ -75,6 +97,43 @@ impl Template {
         self
     }
 
+    /// With this field of its pod.
+    #[must_use]
+    pub fn pod(mut self, field: &str, value: Value) -> Self {
+        self.pod.insert(field.to_owned(), value);
+        self
+    }
+
+    /// With a claim `files` that only one node may mount, in which the sample keeps its files; it
+    /// finds it at `folder`.
+    #[must_use]
+    pub fn files(self, folder: &str, class: Option<&str>) -> Self {
+        let volume = json!({"name": "files", "persistentVolumeClaim": {"claimName": "files"}});
+        let mut template = self
+            .claim("files", class)
+            .env("NOGOO9_SAMPLE_DATA", folder)
+            .pod("volumes", json!([volume]))
+            // A volume belongs to root until it is given to those who use it.
+            .pod("securityContext", json!({"fsGroup": 65532}));
+        let mount = json!([{"name": "files", "mountPath": "/files"}]);
+        template.container.insert("volumeMounts".into(), mount);
+        template
+    }
+
+    /// With a claim that only one node may mount. It takes a volume of the pod to use it.
+    #[must_use]
+    pub fn claim(mut self, name: &str, class: Option<&str>) -> Self {
+        let mut spec = json!({
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "16Mi"}},
+        });
+        if let (Some(class), Some(spec)) = (class, spec.as_object_mut()) {
+            spec.insert("storageClassName".into(), class.into());
+        }
+        self.claims.push(json!({"name": name, "spec": spec}));
+        self
+    }
+
     /// With this text instead of a pod spec.
     #[must_use]
     pub fn spec(mut self, text: &str) -> Self {
@@ -94,7 +153,11 @@ impl Template {
             .spec
             .clone()
             .unwrap_or_else(|| self.pod_spec().to_string());
-        config_map.data = Some([("spec".to_owned(), spec)].into());
+        let mut data = BTreeMap::from([("spec".to_owned(), spec)]);
+        if !self.claims.is_empty() {
+            data.insert("claims".to_owned(), json!(self.claims).to_string());
+        }
+        config_map.data = Some(data);
         config_map
     }
 
@@ -124,6 +187,8 @@ impl Template {
         if let Some(container) = container.as_object_mut() {
             container.extend(self.container.clone());
         }
-        json!({"containers": [container]})
+        let mut pod = self.pod.clone();
+        pod.insert("containers".into(), json!([container]));
+        Value::Object(pod)
     }
 }

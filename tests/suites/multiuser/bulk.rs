@@ -1,0 +1,199 @@
+//! An admin upgrades everything that is outdated.
+
+use super::LONG;
+use super::stage::{begin, ended, offer, served, spawn, text, tidy, tool};
+use anyhow::Context as _;
+use kube::ResourceExt as _;
+use nogoo9_model::keys;
+use nogoo9_tests::{Observation, Target, until};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Targets of a bulk by workspace.
+fn by_id(targets: &Value) -> BTreeMap<String, Value> {
+    let targets = targets.as_array().into_iter().flatten();
+    targets.map(|one| (text(&one["id"]), one.clone())).collect()
+}
+
+pub(super) async fn an_admin_upgrades_all_and_one_fails(target: Arc<Target>) -> anyhow::Result<()> {
+    let good = target.template("many", "1.0").env("OWNER", "${{user}}");
+    let bad = target.template("spoiled", "1.0");
+    let fresh = target.template("fresh", "1.0");
+    for template in [&good, &bad, &fresh] {
+        offer(&target, template).await?;
+    }
+    let workspaces = [
+        ("alice", "many-a"),
+        ("bob", "many-b"),
+        ("vera", "many-v"),
+        ("alice", "spoiled-a"),
+    ];
+    for (owner, id) in workspaces {
+        let template = if id == "spoiled-a" { &bad } else { &good };
+        spawn(&target, owner, template, id).await?;
+    }
+    spawn(&target, "bob", &fresh, "fresh-b").await?;
+    let urls = urls(&target).await?;
+    offer(&target, &good.clone().version("2.0")).await?;
+    let spoiled = bad
+        .clone()
+        .image("localhost/nogoo9-none:1")
+        .annotation(keys::UPGRADE_DEADLINE, "6");
+    offer(&target, &spoiled).await?;
+
+    // First what would happen: to whom, and how. Nothing does.
+    let pods = pods(&target, &workspaces).await?;
+    let would = tool(
+        &target,
+        "admin",
+        "upgrade_all_workspaces",
+        json!({"dryRun": true}),
+    )
+    .await?;
+    assert_eq!(
+        (&would["status"], &would["total"]),
+        (&json!("dry_run"), &json!(4)),
+        "{would}"
+    );
+    let targets = by_id(&would["targets"]);
+    for (owner, id) in workspaces {
+        let one = &targets[id];
+        assert_eq!(
+            (&one["owner"], &one["verdict"], &one["mode"]),
+            (&json!(owner), &json!("upgrade"), &json!("side-by-side")),
+            "{one}"
+        );
+        assert_ne!(one["fromVersion"], one["toVersion"]);
+    }
+    assert_eq!(
+        self::pods(&target, &workspaces).await?,
+        pods,
+        "a dry run touched something"
+    );
+
+    let answer = tool(
+        &target,
+        "admin",
+        "upgrade_all_workspaces",
+        json!({"maxParallel": 2}),
+    )
+    .await?;
+    assert_eq!(
+        (&answer["status"], &answer["total"]),
+        (&json!("upgrading"), &json!(4)),
+        "{answer}"
+    );
+    let operation = text(&answer["operationId"]);
+    let bulk = follow(&target, &operation).await?;
+    results(&target, &bulk).await?;
+    for (owner, id) in [("alice", "many-a"), ("bob", "many-b"), ("vera", "many-v")] {
+        let (version, pod) = served(&target, owner, id).await?;
+        assert_eq!(version, "2.0");
+        assert!(pod.starts_with(&format!("ws-{owner}-{id}-up-")), "{pod}");
+        let pod = target.cluster().only_pod(id, &pod, LONG).await?;
+        assert_eq!(pod.annotations()[keys::USER_SUB], owner);
+        assert_eq!(pod.labels()[keys::USER_SUB], owner);
+    }
+    assert_eq!(self::urls(&target).await?, urls);
+    // Its parts are not operations of their own in the list.
+    let listed = tool(&target, "admin", "list_operations", json!({})).await?;
+    let listed = listed["operations"].as_array().cloned().unwrap_or_default();
+    let bulks: Vec<&Value> = listed
+        .iter()
+        .filter(|one| one["kind"] == "upgrade-all")
+        .collect();
+    assert_eq!(bulks.len(), 1, "{listed:?}");
+    // Owners do not see who else was upgraded.
+    let alices = target.api("alice").await?;
+    let path = format!("/api/v1/operations/{operation}");
+    assert_ne!(alices.get(&path).await?.status, 200);
+
+    // The one that failed is upgraded once its template is mended, and then there is nothing to do.
+    offer(&target, &bad.clone().version("3.0")).await?;
+    let answer = begin(&target, "alice", "spoiled-a").await?;
+    let last = ended(&target, "alice", &text(&answer["operationId"])).await?;
+    assert_eq!(last["state"], "succeeded", "{last}");
+    let answer = tool(&target, "admin", "upgrade_all_workspaces", json!({})).await?;
+    assert_eq!(
+        (&answer["status"], &answer["total"]),
+        (&json!("up_to_date"), &json!(0)),
+        "{answer}"
+    );
+    let ids = ["many-a", "many-b", "many-v", "spoiled-a", "fresh-b"];
+    tidy(&target, &ids, &[&good, &bad, &fresh]).await
+}
+
+/// Follows the bulk to its end: never more than two at once.
+async fn follow(target: &Target, operation: &str) -> anyhow::Result<Value> {
+    let path = format!("/api/v1/operations/{operation}?limit=250");
+    let admin = target.api("admin").await?;
+    until("the bulk to end", LONG, || async {
+        let seen = admin.get(&path).await?.expect(200)?;
+        let running = seen["counts"]["running"].as_u64().context("counts")?;
+        assert!(running <= 2, "{seen}");
+        Ok(Observation::when(seen["done"] == true, seen.clone(), seen))
+    })
+    .await
+}
+
+/// One result each: three succeeded, one failed with its container's words.
+async fn results(target: &Target, bulk: &Value) -> anyhow::Result<()> {
+    assert_eq!(
+        (&bulk["kind"], &bulk["actor"]),
+        (&json!("upgrade-all"), &json!("admin"))
+    );
+    let counts = &bulk["counts"];
+    assert_eq!(
+        (&counts["total"], &counts["succeeded"], &counts["failed"]),
+        (&json!(4), &json!(3), &json!(1)),
+        "{bulk}"
+    );
+    let targets = by_id(&bulk["targets"]);
+    for (id, owner) in [("many-a", "alice"), ("many-b", "bob"), ("many-v", "vera")] {
+        assert_eq!(
+            (&targets[id]["state"], &targets[id]["owner"]),
+            (&json!("succeeded"), &json!(owner)),
+            "{bulk}"
+        );
+    }
+    let failed = &targets["spoiled-a"];
+    assert_eq!(failed["state"], "failed", "{bulk}");
+    let reason = text(&failed["error"]["reason"]);
+    assert!(
+        reason == "ErrImagePull" || reason == "ImagePullBackOff",
+        "{failed}"
+    );
+    let (version, pod) = served(target, "alice", "spoiled-a").await?;
+    assert_eq!(version, "1.0");
+    let pod = target.cluster().only_pod("spoiled-a", &pod, LONG).await?;
+    let error = &pod.annotations()[keys::LAST_UPGRADE_ERROR];
+    assert_eq!(
+        *error,
+        format!("{reason}: {}", text(&failed["error"]["message"]))
+    );
+    assert!(error.contains("localhost/nogoo9-none:1"), "{error}");
+    Ok(())
+}
+
+async fn pods(
+    target: &Target,
+    workspaces: &[(&str, &str)],
+) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
+    let mut all = BTreeMap::new();
+    for (_, id) in workspaces {
+        all.insert((*id).to_owned(), target.cluster().pod_names(id).await?);
+    }
+    Ok(all)
+}
+
+/// Owner and address of every workspace, which an upgrade never changes.
+async fn urls(target: &Target) -> anyhow::Result<BTreeMap<String, (String, String)>> {
+    let listed = tool(target, "admin", "list_workspaces", json!({})).await?;
+    let listed = listed["workspaces"].as_array().cloned();
+    Ok(listed
+        .unwrap_or_default()
+        .iter()
+        .map(|one| (text(&one["id"]), (text(&one["owner"]), text(&one["url"]))))
+        .collect())
+}

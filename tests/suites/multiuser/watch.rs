@@ -1,0 +1,188 @@
+//! Everything that happens to a workspace while a case acts: each state of its pods, and each answer
+//! that its owner gets.
+
+use super::stage::text;
+use anyhow::{Context as _, bail};
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use nogoo9_model::keys;
+use nogoo9_tests::{Edge, Target};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// Longest watch, in seconds; the API server's own limit is five minutes and more.
+const WATCH: u32 = 290;
+
+/// The pods of a workspace by name, after each event.
+type States = Vec<BTreeMap<String, Pod>>;
+
+/// A watch on the pods of one workspace.
+pub(super) struct Pods {
+    stop: watch::Sender<bool>,
+    task: JoinHandle<anyhow::Result<States>>,
+}
+
+impl Pods {
+    /// Watches from now on.
+    pub(super) async fn of(target: &Target, id: &str) -> anyhow::Result<Self> {
+        let (api, selector) = (target.cluster().pods_api(), keys::workspace_selector(id));
+        let list = api.list(&ListParams::default().labels(&selector)).await?;
+        let from = list.metadata.resource_version.unwrap_or_default();
+        let now = list.items.into_iter().map(|pod| (pod.name_any(), pod));
+        let mut states = vec![now.collect::<BTreeMap<_, _>>()];
+        let params = WatchParams::default().labels(&selector).timeout(WATCH);
+        let mut events = api.watch(&params, &from).await?.boxed();
+        let (stop, mut stopped) = watch::channel(false);
+        let task = tokio::spawn(async move {
+            loop {
+                let event = tokio::select! {
+                    event = events.next() => event,
+                    _ = stopped.changed() => return Ok(states),
+                };
+                let mut state = states.last().cloned().unwrap_or_default();
+                match event.context("the watch ended")?? {
+                    WatchEvent::Added(pod) | WatchEvent::Modified(pod) => {
+                        state.insert(pod.name_any(), pod);
+                    }
+                    WatchEvent::Deleted(pod) => {
+                        state.remove(&pod.name_any());
+                    }
+                    WatchEvent::Bookmark(_) => continue,
+                    WatchEvent::Error(error) => bail!("the watch failed: {error:?}"),
+                }
+                states.push(state);
+            }
+        });
+        Ok(Self { stop, task })
+    }
+
+    /// Ends the watch; returns what it saw, in order.
+    pub(super) async fn end(self) -> anyhow::Result<History> {
+        // The task may have failed already; then it says why.
+        let _ended = self.stop.send(true);
+        self.task.await?.map(History)
+    }
+}
+
+/// Every state that a workspace's pods were in.
+#[derive(Debug)]
+pub(super) struct History(States);
+
+impl History {
+    /// Asserts that at no time two pods were on a node with a claim: one that waits behind a gate, or
+    /// for a node, holds nothing.
+    pub(super) fn never_two_with_the_claim(&self) {
+        for state in &self.0 {
+            let with_it: Vec<&String> = state
+                .iter()
+                .filter(|(_, pod)| is_bound(pod) && mounts_a_claim(pod))
+                .map(|(name, _)| name)
+                .collect();
+            assert!(with_it.len() <= 1, "the claim is held by {with_it:?}");
+        }
+    }
+
+    /// Whether a pod ever waited behind the gate beside this one.
+    pub(super) fn gated_beside(&self, old: &str) -> bool {
+        self.0.iter().any(|state| {
+            let gated = state
+                .iter()
+                .filter(|(name, pod)| *name != old && is_gated(pod));
+            state.contains_key(old) && gated.count() > 0
+        })
+    }
+
+    /// Names of all pods that there ever were.
+    pub(super) fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.0.iter().flat_map(BTreeMap::keys).cloned().collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// Whether there was a time with no pod at all.
+    pub(super) fn was_ever_without(&self) -> bool {
+        self.0.iter().any(BTreeMap::is_empty)
+    }
+}
+
+fn is_bound(pod: &Pod) -> bool {
+    pod.spec
+        .as_ref()
+        .is_some_and(|spec| spec.node_name.is_some())
+}
+
+fn mounts_a_claim(pod: &Pod) -> bool {
+    let volumes = pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.volumes.iter().flatten());
+    volumes
+        .into_iter()
+        .any(|volume| volume.persistent_volume_claim.is_some())
+}
+
+fn is_gated(pod: &Pod) -> bool {
+    let gates = pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.scheduling_gates.iter().flatten());
+    gates.into_iter().any(|gate| gate.name == keys::GATE)
+}
+
+/// The owner, who asks for a page of the workspace again and again, each time the last was answered.
+pub(super) struct Visits {
+    stop: watch::Sender<bool>,
+    task: JoinHandle<anyhow::Result<Vec<(String, String)>>>,
+}
+
+impl Visits {
+    /// Asks from now on.
+    pub(super) async fn by(target: &Target, owner: &str, id: &str) -> anyhow::Result<Self> {
+        let edge: Arc<Edge> = Arc::new(target.edge(owner).await?);
+        let id = id.to_owned();
+        let (stop, stopped) = watch::channel(false);
+        let task = tokio::spawn(async move {
+            let mut seen = Vec::new();
+            while !*stopped.borrow() {
+                let answer = edge.get(&id, "/info").await?;
+                let info = answer
+                    .json()
+                    .with_context(|| format!("{id}, after {} good answers", seen.len()))?;
+                seen.push((text(&info["version"]), text(&info["pod"])));
+            }
+            Ok(seen)
+        });
+        Ok(Self { stop, task })
+    }
+
+    /// Ends; returns version and pod of each answer, in order.
+    ///
+    /// # Errors
+    /// Any request failed.
+    pub(super) async fn end(self) -> anyhow::Result<Vec<(String, String)>> {
+        let _ended = self.stop.send(true);
+        self.task.await?
+    }
+}
+
+/// Asserts that answers came from the one, then from the other, and never from the one again.
+pub(super) fn from_then_to(answers: &[(String, String)], from: &str, to: &str) {
+    let turn = answers
+        .iter()
+        .take_while(|(version, _)| version == from)
+        .count();
+    let (before, after) = answers.split_at(turn);
+    assert!(
+        !before.is_empty() && !after.is_empty(),
+        "{} answers of {from}, {} after",
+        before.len(),
+        after.len()
+    );
+    let strays: Vec<_> = after.iter().filter(|(version, _)| version != to).collect();
+    assert!(strays.is_empty(), "after {to} came {strays:?}");
+}
