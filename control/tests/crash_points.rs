@@ -12,17 +12,55 @@ use nogoo9_control::cluster::{Cluster, ClusterError};
 use nogoo9_control::upgrade::{Proxies, pass};
 use nogoo9_model::mode::Mode;
 use nogoo9_model::operation::State;
-use nogoo9_model::pod::{PodView, TemplateRef};
+use nogoo9_model::pod::{PodView, TemplateRef, UpgradeState};
 use nogoo9_model::record::{Intent, Record, Spawn};
 use nogoo9_model::template::Timing;
 use nogoo9_model::{keys, label};
 use serde_json::{Map, Value, json};
-use support::{Fault, Faults, Site, WORKSPACES};
+use support::{BROKEN, Fault, Faults, Site, WORKSPACES};
 
 /// Far more passes than any schedule takes.
 const PASSES: usize = 60;
 
-fn manifest(id: &str, version: &str) -> Value {
+/// The upgrades that are struck.
+#[derive(Clone, Copy, PartialEq)]
+enum Case {
+    SideBySide,
+    Recreate,
+    /// A recreate whose new image cannot be pulled: the old version comes back.
+    Restore,
+}
+
+impl Case {
+    const ALL: [Self; 3] = [Self::SideBySide, Self::Recreate, Self::Restore];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::SideBySide => "beside",
+            Self::Recreate => "recreate",
+            Self::Restore => "restore",
+        }
+    }
+
+    /// Writes that such an upgrade takes at least.
+    fn writes(self) -> usize {
+        match self {
+            Self::SideBySide => 9,
+            Self::Recreate => 12,
+            Self::Restore => 16,
+        }
+    }
+
+    fn image(self, version: &str) -> String {
+        if self == Self::Restore && version == "v2" {
+            BROKEN.to_owned()
+        } else {
+            format!("image:{version}")
+        }
+    }
+}
+
+fn manifest(case: Case, id: &str, version: &str) -> Value {
     json!({
         "metadata": {
             "labels": {
@@ -31,7 +69,7 @@ fn manifest(id: &str, version: &str) -> Value {
             },
             "annotations": {keys::USER_SUB: "alice", keys::TEMPLATE_REF: "t", keys::TEMPLATE_VERSION: version},
         },
-        "spec": {"containers": [{"name": "main", "image": format!("image:{version}")}]},
+        "spec": {"containers": [{"name": "main", "image": case.image(version)}]},
     })
 }
 
@@ -47,7 +85,7 @@ async fn proxies() -> Proxies {
 }
 
 /// A running workspace with an upgrade just asked for.
-async fn asked(site: &Site, id: &str) {
+async fn asked(site: &Site, case: Case, id: &str) {
     let cluster = site.cluster(&Faults::default());
     let spawn = Spawn {
         id: id.into(),
@@ -56,7 +94,8 @@ async fn asked(site: &Site, id: &str) {
         name: id.into(),
         template: template("v1"),
         inputs: Map::new(),
-        manifest: manifest(id, "v1"),
+        manifest: manifest(case, id, "v1"),
+        exclusive: case != Case::SideBySide,
     };
     cluster
         .create_record(&Record::spawn(spawn, cluster.now()))
@@ -70,9 +109,15 @@ async fn asked(site: &Site, id: &str) {
     let intent = Intent {
         operation: format!("op-{id}"),
         actor: "root".into(),
+        parent: None,
         template: template("v2"),
-        manifest: manifest(id, "v2"),
-        mode: Mode::SideBySide,
+        manifest: manifest(case, id, "v2"),
+        mode: if case == Case::SideBySide {
+            Mode::SideBySide
+        } else {
+            Mode::Recreate
+        },
+        exclusive: case != Case::SideBySide,
         timing: Timing {
             deadline: 600,
             settle: 0,
@@ -92,6 +137,7 @@ async fn to_the_end(site: &Site, clusters: &[Cluster], id: &str) -> Vec<ClusterE
         let outcomes = futures::future::join_all(passes).await;
         failures.extend(outcomes.into_iter().filter_map(Result::err));
         site.kubelet().await;
+        assert_alone(site, id).await;
         let record = clusters[0].record(id).await.unwrap().unwrap().value;
         let shown = record.last.is_some_and(|last| last.shown);
         if record.upgrade.is_none() && shown {
@@ -101,70 +147,90 @@ async fn to_the_end(site: &Site, clusters: &[Cluster], id: &str) -> Vec<ClusterE
     panic!("{id} did not end: {failures:?}");
 }
 
-async fn assert_upgraded(site: &Site, id: &str) {
+/// Never are there two pods that may hold what only one can.
+async fn assert_alone(site: &Site, id: &str) {
     let cluster = site.cluster(&Faults::default());
+    let exclusive = cluster.record(id).await.unwrap().unwrap().value.exclusive;
+    let pods = cluster.pods(id).await.unwrap();
+    let holders = pods.iter().filter(|pod| pod.may_hold()).count();
+    assert!(!exclusive || holders <= 1, "{id}: {pods:?}");
+}
+
+async fn assert_ended(site: &Site, case: Case, id: &str) {
+    let cluster = site.cluster(&Faults::default());
+    // The mark of a restored pod is taken off once it serves.
+    let proxies = proxies().await;
+    while pass(&cluster, &proxies, id).await.is_err() {}
     let record = cluster.record(id).await.unwrap().unwrap().value;
-    assert_eq!(record.template, template("v2"), "{id}");
+    let (version, state) = match case {
+        Case::SideBySide | Case::Recreate => ("v2", State::Succeeded),
+        Case::Restore => ("v1", State::Failed),
+    };
+    assert_eq!(record.template, template(version), "{id}");
     let pods: Vec<PodView> = cluster.pods(id).await.unwrap();
     assert_eq!(pods.len(), 1, "{id}: {pods:?}");
     assert_eq!(record.pod.uid.as_ref(), Some(&pods[0].uid));
     assert_eq!(
         (pods[0].template.version.as_str(), pods[0].owner.as_str()),
-        ("v2", "alice")
+        (version, "alice")
     );
-    assert_eq!(pods[0].generation, record.pod.generation);
-    let operation = cluster
-        .operation(&format!("op-{id}"))
-        .await
-        .unwrap()
-        .unwrap()
-        .value;
     assert_eq!(
-        (operation.state, operation.actor.as_str()),
-        (State::Succeeded, "root")
+        (pods[0].generation, pods[0].state),
+        (record.pod.generation, UpgradeState::Committed)
     );
+    assert_eq!(
+        pods[0].last_upgrade_error.as_deref(),
+        (case == Case::Restore).then_some("ImagePullBackOff: no such image"),
+        "{id}"
+    );
+    let operation = cluster.operation(&format!("op-{id}")).await;
+    let operation = operation.unwrap().unwrap().value;
+    assert_eq!((operation.state, operation.actor.as_str()), (state, "root"));
 }
 
 #[tokio::test]
 async fn every_write_may_be_the_last() {
     let site = Site::start().await;
-    let mut struck = 0;
-    for n in 1..=20 {
-        for (kind, fault) in [
-            ("lost", Fault::Lost),
-            ("reply-lost", Fault::ReplyLost),
-            ("s500", Fault::Status(500)),
-            ("s429", Fault::Status(429)),
-            ("s409", Fault::Status(409)),
-        ] {
-            let id = format!("w{n}-{kind}");
-            asked(&site, &id).await;
-            let faults = Faults::at(n, fault);
-            let failures = to_the_end(&site, &[site.cluster(&faults)], &id).await;
-            assert_upgraded(&site, &id).await;
-            if faults.struck() {
-                struck += 1;
-                // Beside the fault only races with the scheduler, which marks pods too.
-                let others = failures
-                    .iter()
-                    .filter(|failure| !matches!(failure, ClusterError::Conflict { .. }));
-                assert!(
-                    others.count() <= 1,
-                    "{id}: one fault, one failed pass: {failures:?}"
-                );
+    for case in Case::ALL {
+        let mut struck = 0;
+        for n in 1..=case.writes() + 8 {
+            for (kind, fault) in [
+                ("lost", Fault::Lost),
+                ("reply-lost", Fault::ReplyLost),
+                ("s500", Fault::Status(500)),
+                ("s429", Fault::Status(429)),
+                ("s409", Fault::Status(409)),
+            ] {
+                let id = format!("{}-{n}-{kind}", case.name());
+                asked(&site, case, &id).await;
+                let faults = Faults::at(n, fault);
+                let failures = to_the_end(&site, &[site.cluster(&faults)], &id).await;
+                assert_ended(&site, case, &id).await;
+                if case == Case::SideBySide {
+                    assert_order(&faults.made(), &id);
+                }
+                if faults.struck() {
+                    struck += 1;
+                    // Beside the fault only races with the scheduler, which marks pods too.
+                    let others = failures
+                        .iter()
+                        .filter(|failure| !matches!(failure, ClusterError::Conflict { .. }));
+                    assert!(
+                        others.count() <= 1,
+                        "{id}: one fault, one failed pass: {failures:?}"
+                    );
+                }
             }
-            assert_order(&faults.made(), &id);
         }
+        let (least, name) = (case.writes(), case.name());
+        assert!(
+            struck >= 5 * least,
+            "{name} takes at least {least} writes; {struck} faults struck"
+        );
     }
-    assert!(
-        struck >= 5 * 9,
-        "an upgrade takes at least nine writes; {struck} faults struck"
-    );
-    assert_eq!(
-        site.pods().await.len(),
-        20 * 5,
-        "one pod a workspace, nothing left over"
-    );
+    let schedules: usize = Case::ALL.iter().map(|case| 5 * (case.writes() + 8)).sum();
+    let pods = site.pods().await.len();
+    assert_eq!(pods, schedules, "one pod a workspace, nothing left over");
 }
 
 /// The record says what is meant before a pod is made, and the old pod goes last.
@@ -184,9 +250,10 @@ fn assert_order(made: &[String], id: &str) {
 #[tokio::test]
 async fn two_executors_at_once_do_it_once() {
     let site = Site::start().await;
-    for round in 0..10 {
+    for round in 0..15 {
         let id = format!("both-{round}");
-        asked(&site, &id).await;
+        let case = Case::ALL[round % 3];
+        asked(&site, case, &id).await;
         let faults = [Faults::default(), Faults::default()];
         let clusters = [site.cluster(&faults[0]), site.cluster(&faults[1])];
         let failures = to_the_end(&site, &clusters, &id).await;
@@ -199,7 +266,7 @@ async fn two_executors_at_once_do_it_once() {
                 "only lost races: {failure:?}"
             );
         }
-        assert_upgraded(&site, &id).await;
+        assert_ended(&site, case, &id).await;
     }
-    assert_eq!(site.pods().await.len(), 10);
+    assert_eq!(site.pods().await.len(), 15);
 }

@@ -3,6 +3,8 @@
 use super::{Cluster, ClusterError, limited};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use nogoo9_model::adopt::Found;
+use nogoo9_model::container::Trouble;
 use nogoo9_model::keys;
 use nogoo9_model::pod::PodView;
 use nogoo9_model::upgrade::{Refusal, Refused};
@@ -32,19 +34,45 @@ impl Cluster {
             .collect())
     }
 
+    /// The same, together with the objects themselves.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn found_pods(&self, id: &str) -> Result<Vec<Found>, ClusterError> {
+        let params = ListParams::default().labels(&keys::workspace_selector(id));
+        let list = limited("list pods of", id, self.pods_api().list(&params)).await?;
+        let understood = |pod: Pod| {
+            let view = PodView::from_pod(&pod).ok()?;
+            Some(Found { pod, view })
+        };
+        Ok(list.items.into_iter().filter_map(understood).collect())
+    }
+
     /// Creates a pod. "Already exists" is success if that pod is of the same workspace, generation
     /// and operation: then it is the work of an earlier, interrupted create.
     ///
     /// # Errors
     /// [`ClusterError`], never `Exists` or `Rejected`.
     pub async fn create_pod(&self, object: &Value) -> Result<CreateAnswer, ClusterError> {
-        let pod = parse(object)?;
-        let name = pod.metadata.name.clone().unwrap_or_default();
+        let name = object["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         let refused = |why| {
             Ok(CreateAnswer::Refused(Refused {
                 pod: name.clone(),
                 why,
             }))
+        };
+        let pod = match parse(object) {
+            Ok(pod) => pod,
+            // Trying again does not mend a template that is no pod.
+            Err(error) => {
+                return refused(Refusal::Rejected(Trouble::new(
+                    "Invalid",
+                    error.to_string(),
+                )));
+            }
         };
         match limited(
             "create pod",

@@ -1,5 +1,6 @@
 //! One pass over one workspace: writes until there is nothing to write.
 
+use super::adopt::{self, Adopted};
 use super::proxies::Proxies;
 use crate::cluster::{Cluster, ClusterError, CreateAnswer, Stored};
 use nogoo9_model::operation::Operation;
@@ -38,7 +39,10 @@ pub async fn run(cluster: &Cluster, proxies: &Proxies, id: &str) -> Result<Next,
     let mut refused: Option<Refused> = None;
     for _ in 0..MAX_WRITES {
         let Some(seen) = observe(cluster, proxies, id).await? else {
-            return Ok(Next::OnEvent);
+            match adopt::run(cluster, id).await? {
+                Adopted::Looked(next) => return Ok(next),
+                Adopted::Wrote => continue,
+            }
         };
         let observed = Observed {
             record: &seen.record.value,

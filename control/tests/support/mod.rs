@@ -23,6 +23,8 @@ use tokio_util::sync::CancellationToken;
 use tower::Service;
 
 pub const SYSTEM: &str = "nogoo9-system";
+/// An image that cannot be pulled.
+pub const BROKEN: &str = "image:broken";
 pub const WORKSPACES: &str = "nogoo9-workspaces";
 
 /// What happens to a write.
@@ -220,9 +222,14 @@ impl Site {
             .items
     }
 
-    /// What a kubelet does, at once: every pod that is not ready becomes so.
+    /// What scheduler and kubelet do, at once: every pod that is not held back becomes ready, or
+    /// says that its image cannot be pulled if that is called [`BROKEN`].
     pub async fn kubelet(&self) {
         for pod in self.pods().await {
+            let spec = pod.spec.clone().unwrap_or_default();
+            if spec.scheduling_gates.is_some_and(|gates| !gates.is_empty()) {
+                continue;
+            }
             let ready = pod
                 .status
                 .iter()
@@ -231,8 +238,15 @@ impl Site {
             if !ready {
                 let now =
                     k8s_openapi::jiff::Timestamp::from_second(self.connection.clock.now()).unwrap();
-                let status = json!({"status": {"phase": "Running", "podIP": "127.64.0.9", "conditions": [
-                    {"type": "Ready", "status": "True", "lastTransitionTime": now.to_string()}]}});
+                let broken = spec.containers[0].image.as_deref() == Some(BROKEN);
+                let status = if broken {
+                    json!({"status": {"phase": "Pending", "containerStatuses": [{
+                        "name": "main", "image": BROKEN, "imageID": "", "ready": false, "restartCount": 0,
+                        "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}]}})
+                } else {
+                    json!({"status": {"phase": "Running", "podIP": "127.64.0.9", "conditions": [
+                        {"type": "Ready", "status": "True", "lastTransitionTime": now.to_string()}]}})
+                };
                 let patch = Patch::Merge(&status);
                 let answer = self
                     .pods_api()

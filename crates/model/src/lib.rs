@@ -7,7 +7,9 @@
 
 pub mod absent;
 pub mod access;
+pub mod adopt;
 pub mod bulk;
+pub mod carry;
 pub mod claim;
 pub mod container;
 pub mod id;
