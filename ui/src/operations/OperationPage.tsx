@@ -1,0 +1,179 @@
+import { getRouteApi, Link } from '@tanstack/react-router';
+import { useEffect } from 'react';
+import { sentence } from '../api/client';
+import { useLive } from '../api/live';
+import { MOST_PAGES, useCancel, useOperation } from '../api/queries';
+import type { Operation, OperationTarget } from '../api/types';
+import { Badge } from '../components/Badge';
+import { Button } from '../components/Button';
+import { Card, Fact, Facts, Loading, Page, Trouble, When } from '../components/Page';
+import { Steps } from '../workspaces/Progress';
+import { Bar } from './Bar';
+import styles from './Operations.module.css';
+import { counts, listed, order, states, summary, title } from './words';
+
+const route = getRouteApi('/operations/$id');
+
+/** One operation: how far it is, and what became of each workspace. */
+export function OperationPage() {
+  const { id } = route.useParams();
+  const { state } = route.useSearch();
+  const told = useLive().operations.find(({ operationId }) => operationId === id);
+  const query = useOperation(id, told?.revision);
+  const { hasNextPage, isFetchingNextPage, fetchNextPage } = query;
+  const pages = Math.ceil((query.data?.targets.length ?? 0) / 250);
+  useEffect(() => {
+    if (hasNextPage && !isFetchingNextPage && pages < MOST_PAGES) void fetchNextPage();
+  }, [hasNextPage, isFetchingNextPage, fetchNextPage, pages]);
+  // What the stream told is newer than what was asked for, but has not all the targets.
+  const operation = query.data?.operation ?? told;
+  const above = <Link to="/operations">Operations</Link>;
+  if (!operation) {
+    return (
+      <Page title="Operation" above={above}>
+        {query.isError ? <Trouble error={query.error} /> : <Loading what="the operation" rows={2} />}
+      </Page>
+    );
+  }
+  const targets = query.data?.targets ?? operation.targets;
+  const isBulk = operation.kind !== 'upgrade';
+  return (
+    <Page title={title(operation)} above={above} actions={isBulk && !operation.done && <Cancel id={id} />}>
+      <Card label="Progress">
+        <div className={styles.stack} data-operation={id} data-state={operation.state}>
+          {isBulk ? <BulkProgress operation={operation} /> : <OneProgress operation={operation} />}
+          <Facts>
+            <Fact name="Asked for by">{operation.actor}</Fact>
+            <Fact name="Begun">
+              <When at={operation.startedAt} />
+            </Fact>
+            {operation.finishedAt && (
+              <Fact name="Ended">
+                <When at={operation.finishedAt} />
+              </Fact>
+            )}
+          </Facts>
+        </div>
+      </Card>
+      <Card label="Workspaces">
+        {isBulk && <Filters operation={operation} state={state} />}
+        <Targets targets={listed(targets, state)} />
+        {hasNextPage && (
+          <Button isPending={isFetchingNextPage} onPress={() => void fetchNextPage()}>
+            Show more
+          </Button>
+        )}
+      </Card>
+    </Page>
+  );
+}
+
+function State({ operation }: { operation: Operation }) {
+  const { text, tone } = states[operation.state];
+  return <Badge tone={tone}>{text}</Badge>;
+}
+
+function BulkProgress({ operation }: { operation: Operation }) {
+  const found = counts(operation);
+  return (
+    <>
+      <div className={styles.head}>
+        <State operation={operation} />
+        <p role="status">{sentence(summary(found))}</p>
+      </div>
+      <Bar counts={found} label={title(operation)} />
+    </>
+  );
+}
+
+function OneProgress({ operation }: { operation: Operation }) {
+  const [target] = operation.targets;
+  return (
+    <>
+      <div className={styles.head}>
+        <State operation={operation} />
+        <p role="status">{sentence(operation.message)}</p>
+      </div>
+      {target && !operation.done && <Steps phase={target.phase} mode={target.mode} isTaken={false} />}
+    </>
+  );
+}
+
+function Cancel({ id }: { id: string }) {
+  const cancel = useCancel(id);
+  return (
+    <>
+      <Button isPending={cancel.isPending} onPress={() => cancel.mutate()}>
+        Cancel the rest
+      </Button>
+      {cancel.isError && <Trouble error={cancel.error} />}
+    </>
+  );
+}
+
+function Filters({ operation, state }: { operation: Operation; state: string | undefined }) {
+  const found = counts(operation);
+  const choices = [
+    { id: undefined, text: 'All', count: found.total },
+    ...order.map((one) => ({ id: one, text: states[one].text, count: found[one] })),
+  ];
+  return (
+    <nav className={styles.filters} aria-label="Show workspaces that are">
+      {choices
+        .filter(({ id, count }) => id === undefined || id === state || count > 0)
+        .map(({ id, text, count }) => (
+          <Link
+            key={text}
+            from="/operations/$id"
+            search={{ state: id }}
+            replace
+            aria-current={id === state ? 'true' : undefined}
+          >
+            {text} {count}
+          </Link>
+        ))}
+    </nav>
+  );
+}
+
+function Targets({ targets }: { targets: OperationTarget[] }) {
+  if (targets.length === 0) return <p className={styles.soft}>None is in this state.</p>;
+  return (
+    <table className={styles.table}>
+      <thead>
+        <tr>
+          <th scope="col">Workspace</th>
+          <th scope="col">State</th>
+          <th scope="col">Version</th>
+          <th scope="col">What happened</th>
+        </tr>
+      </thead>
+      <tbody>
+        {targets.map((target) => (
+          <tr key={target.id} data-target={target.id} data-state={target.state}>
+            <td>
+              <Link to="/workspaces/$id" params={{ id: target.id }}>
+                {target.id}
+              </Link>
+              {target.owner && <div className={styles.soft}>{target.owner}</div>}
+            </td>
+            <td>
+              <Badge tone={states[target.state].tone}>{states[target.state].text}</Badge>
+            </td>
+            <td>
+              {target.fromVersion && target.toVersion && (
+                <>
+                  <code>{target.fromVersion}</code> → <code>{target.toVersion}</code>
+                  {target.mode && <div className={styles.soft}>{target.mode}</div>}
+                </>
+              )}
+            </td>
+            <td className={target.state === 'failed' ? styles.error : undefined}>
+              {sentence(target.message)}
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
