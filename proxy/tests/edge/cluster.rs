@@ -98,6 +98,12 @@ impl Cluster {
         for (key, value) in pod.annotations {
             annotations.insert(format!("nogoo9/{key}"), json!(value));
         }
+        // A node is named, so that a delete is a graceful one.
+        let mut spec =
+            json!({"nodeName": "local", "containers": [{"name": "main", "image": "sample:1"}]});
+        if pod.gated {
+            spec = json!({"schedulingGates": [{"name": "nogoo9/upgrade"}], "containers": spec["containers"]});
+        }
         let object = json!({
             "metadata": {
                 "name": pod.name,
@@ -109,8 +115,7 @@ impl Cluster {
                 },
                 "annotations": annotations,
             },
-            // A node is named, so that a delete is a graceful one.
-            "spec": {"nodeName": "local", "containers": [{"name": "main", "image": "sample:1"}]},
+            "spec": spec,
         });
         let object: Pod = serde_json::from_value(object).unwrap();
         self.pods
@@ -144,6 +149,24 @@ impl Cluster {
         uid
     }
 
+    /// Labels a pod as one that takes no new requests: a recreate is about to delete it.
+    pub(crate) async fn quiesce(&self, name: &str) {
+        let labels = json!({"metadata": {"labels": {"nogoo9/upgrade-state": "quiesced"}}});
+        self.pods
+            .patch(name, &PatchParams::default(), &Patch::Merge(labels))
+            .await
+            .unwrap();
+    }
+
+    /// Takes our gate off a pod.
+    pub(crate) async fn release(&self, name: &str) {
+        let gates = json!({"spec": {"schedulingGates": null}});
+        self.pods
+            .patch(name, &PatchParams::default(), &Patch::Merge(gates))
+            .await
+            .unwrap();
+    }
+
     /// Asks for a graceful delete: the pod is terminating, and still there.
     pub(crate) async fn terminate(&self, name: &str) {
         self.pods
@@ -175,6 +198,8 @@ pub(crate) struct Spec<'a> {
     pub(crate) generation: u32,
     pub(crate) address: SocketAddr,
     pub(crate) annotations: &'a [(&'a str, &'a str)],
+    /// Whether our scheduling gate holds it.
+    pub(crate) gated: bool,
 }
 
 impl<'a> Spec<'a> {
@@ -191,6 +216,19 @@ impl<'a> Spec<'a> {
             generation,
             address,
             annotations: &[],
+            gated: false,
+        }
+    }
+
+    /// As a recreate makes it: behind the gate.
+    pub(crate) fn successor(self) -> Self {
+        Self {
+            annotations: &[(
+                "upgrade-of",
+                r#"{"operation":"op-1","sourceUid":"of-the-old-one"}"#,
+            )],
+            gated: true,
+            ..self
         }
     }
 

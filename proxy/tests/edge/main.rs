@@ -9,6 +9,7 @@
     reason = "tests and their helpers"
 )]
 
+mod absent;
 mod access;
 mod client;
 mod cluster;
@@ -17,13 +18,14 @@ mod hostile;
 mod http2;
 mod hygiene;
 mod proxy;
+mod recreate;
 mod resilience;
 mod routing;
 mod sockets;
 mod upstream;
 
 /// Longest wait for anything in these tests.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// Waits for a condition, looking every few milliseconds.
 async fn eventually<F: Future<Output = bool>>(what: &str, mut condition: impl FnMut() -> F) {

@@ -1,7 +1,7 @@
 //! The whole stage: cluster, provider, control, and the proxy binary.
 
 use crate::client::{Answer, Connection, request};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Spec};
 use crate::eventually;
 use crate::upstream::Upstream;
 use nogoo9_identity::keys::{SigningKey, public_jwks};
@@ -187,6 +187,53 @@ impl Stage {
             &[("Cookie", &cookie), ("Sec-Fetch-Site", "same-origin")],
         )
         .await
+    }
+
+    /// A pod of alice's with a server behind it, once the proxy routes to it; and its uid.
+    pub(crate) async fn serving(
+        &self,
+        name: &str,
+        workspace: &str,
+        generation: u32,
+    ) -> (Upstream, String) {
+        let app = Upstream::start(name).await;
+        let pod = Spec::new(name, workspace, generation, app.address);
+        let uid = self.cluster.run(&pod).await;
+        self.routed(workspace, Some(&uid)).await;
+        (app, uid)
+    }
+
+    /// Sends a request of alice's browser inside her workspace, and leaves the answer to be read.
+    pub(crate) async fn begin(
+        &self,
+        method: &str,
+        workspace: &str,
+        path: &str,
+        body: &str,
+    ) -> Connection {
+        let host = format!("{workspace}.{CONSOLE}");
+        let cookie = self.cookie_on("alice", &host);
+        let length = body.len().to_string();
+        let mut headers = vec![
+            ("Cookie", cookie.as_str()),
+            ("Sec-Fetch-Site", "same-origin"),
+        ];
+        if !body.is_empty() {
+            headers.push(("Content-Length", &length));
+        }
+        let mut connection = Connection::open(self.address).await;
+        connection
+            .send(format!("{}{body}", request(method, &host, path, &headers)))
+            .await;
+        connection
+    }
+
+    /// Waits until that many requests are held.
+    pub(crate) async fn held(&self, count: i64) {
+        eventually("held requests", || async {
+            self.metric("held_requests").await == count
+        })
+        .await;
     }
 
     pub(crate) async fn ask(

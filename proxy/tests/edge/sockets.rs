@@ -14,13 +14,13 @@ const HANDSHAKE: [(&str, &str); 5] = [
 ];
 
 /// Close frame of a server with a code and no reason.
-fn close(code: u16) -> Vec<u8> {
+pub(crate) fn close(code: u16) -> Vec<u8> {
     let [high, low] = code.to_be_bytes();
     vec![0x88, 2, high, low]
 }
 
 /// A client's frame; the mask is zero, so that the payload reads as it is.
-fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
     let mut out = vec![0x80 | opcode];
     match payload.len() {
         n @ 0..=125 => out.push(0x80 | n as u8),
@@ -34,14 +34,14 @@ fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-fn opening(cookie: &str, host: &str) -> String {
+pub(crate) fn opening(cookie: &str, host: &str) -> String {
     let mut headers = HANDSHAKE.to_vec();
     headers.push(("Cookie", cookie));
     request("GET", host, "/socket", &headers)
 }
 
 /// An open socket of alice on `workspace`, that has heard the application's name.
-async fn open(stage: &Stage, workspace: &str, name: &str) -> Connection {
+pub(crate) async fn open(stage: &Stage, workspace: &str, name: &str) -> Connection {
     let host = format!("{workspace}.{CONSOLE}");
     let cookie = stage.cookie_on("alice", &host);
     let mut socket = Connection::open(stage.address).await;
@@ -57,7 +57,7 @@ async fn open(stage: &Stage, workspace: &str, name: &str) -> Connection {
 }
 
 /// The next text message, a short one.
-async fn text(socket: &mut Connection) -> String {
+pub(crate) async fn text(socket: &mut Connection) -> String {
     let head = socket.exactly(2).await;
     assert_eq!(head[0], 0x81);
     String::from_utf8(socket.exactly(usize::from(head[1])).await).unwrap()

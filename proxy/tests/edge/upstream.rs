@@ -4,11 +4,13 @@ use crate::PATIENCE;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ws::{CloseFrame, Message, WebSocketUpgrade};
-use axum::extract::{Request, State};
+use axum::extract::{Path, Request, State};
+use axum::http::StatusCode;
 use axum::http::header::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use axum::serve::ListenerExt as _;
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -23,6 +25,7 @@ pub(crate) struct Upstream {
     requests: Arc<AtomicUsize>,
     connections: Arc<AtomicUsize>,
     slow: watch::Sender<bool>,
+    told: Arc<Mutex<Told>>,
     runtime: Mutex<Option<Runtime>>,
 }
 
@@ -31,6 +34,14 @@ struct Shared {
     name: Arc<str>,
     requests: Arc<AtomicUsize>,
     slow: watch::Sender<bool>,
+    told: Arc<Mutex<Told>>,
+}
+
+/// What is known of workspaces without pods, where this stands for control.
+#[derive(Default)]
+struct Told {
+    answers: HashMap<String, (u16, String)>,
+    questions: Vec<String>,
 }
 
 impl Upstream {
@@ -43,13 +54,17 @@ impl Upstream {
             name: Arc::from(name),
             requests: Arc::default(),
             slow: watch::Sender::new(false),
+            told: Arc::default(),
         };
         let (requests, slow) = (shared.requests.clone(), shared.slow.clone());
+        let told = shared.told.clone();
         let router = Router::new()
             .route("/socket", get(socket))
             .route("/slow", get(wait))
             .route("/answer", any(answer))
             .route("/events", get(events))
+            .route("/.nogoo9/absent/{id}", any(tell))
+            .route("/.nogoo9/start/{id}", any(tell))
             .fallback(any(echo))
             .with_state(shared);
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -76,6 +91,7 @@ impl Upstream {
             requests,
             connections,
             slow,
+            told,
             runtime: Mutex::new(Some(runtime)),
         }
     }
@@ -88,6 +104,18 @@ impl Upstream {
     /// Connections that were made.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
+    }
+
+    /// Says this of a workspace without pods; of all others, that they are not there.
+    pub(crate) fn tells(&self, workspace: &str, status: u16, body: &serde_json::Value) {
+        let answer = (status, body.to_string());
+        let mut told = self.told.lock().unwrap();
+        told.answers.insert(workspace.to_owned(), answer);
+    }
+
+    /// What was asked about such workspaces: request line and headers as they came.
+    pub(crate) fn questions(&self) -> Vec<String> {
+        self.told.lock().unwrap().questions.clone()
     }
 
     /// Lets `/slow` answer.
@@ -115,16 +143,34 @@ impl Drop for Upstream {
 async fn echo(State(shared): State<Shared>, request: Request) -> String {
     shared.requests.fetch_add(1, Ordering::SeqCst);
     let (parts, body) = request.into_parts();
-    let mut text = format!("{}\n{} {}\n", shared.name, parts.method, parts.uri);
+    let mut text = format!("{}\n{}", shared.name, head(&parts));
+    let body = axum::body::to_bytes(body, 1 << 24).await.unwrap();
+    text.push_str(&format!("\n{}", String::from_utf8_lossy(&body)));
+    text
+}
+
+fn head(parts: &axum::http::request::Parts) -> String {
+    let mut text = format!("{} {}\n", parts.method, parts.uri);
     for (name, value) in &parts.headers {
         text.push_str(&format!(
             "{name}: {}\n",
             String::from_utf8_lossy(value.as_bytes())
         ));
     }
-    let body = axum::body::to_bytes(body, 1 << 24).await.unwrap();
-    text.push_str(&format!("\n{}", String::from_utf8_lossy(&body)));
     text
+}
+
+/// Says what it was told to say of a workspace.
+async fn tell(State(shared): State<Shared>, Path(id): Path<String>, request: Request) -> Response {
+    let mut told = shared.told.lock().unwrap();
+    told.questions.push(head(&request.into_parts().0));
+    let (status, body) = told
+        .answers
+        .get(&id)
+        .cloned()
+        .unwrap_or((404, String::new()));
+    let status = StatusCode::from_u16(status).unwrap();
+    (status, [("content-type", "application/json")], body).into_response()
 }
 
 /// Answers once it is released.

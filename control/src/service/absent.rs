@@ -1,0 +1,110 @@
+//! What whoever may open a workspace's pages is told while there is no pod to open. From memory: the
+//! edge asks this for every id that it does not know, invented ones among them.
+
+use super::types::Status as Seen;
+use super::{Answer, Parts, ServiceError, lifecycle, view};
+use nogoo9_model::absent::{Absent, Status, VERSION};
+use nogoo9_model::access::{Action, Caller, Denied, Target, Visibility, may};
+use nogoo9_model::keys;
+use nogoo9_model::pod::PodView;
+use nogoo9_model::record::Record;
+
+/// Where a workspace's pages are opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// On a host of its own: as its `visibility` says.
+    Own,
+    /// Under a path of a host that all workspaces share: by its owner alone.
+    Shared,
+}
+
+pub(super) fn look(parts: &Parts, caller: &Caller, id: &str, origin: Origin) -> Answer<Absent> {
+    if !parts.caches.is_synced() {
+        return Err(ServiceError::Cluster {
+            reason: "control has just started and is still listing workspaces".into(),
+        });
+    }
+    let listed = parts.caches.workspace(id);
+    let record = listed.as_ref().map(|listed| &listed.record.value);
+    let record = allow_opening(caller, origin, record)?;
+    let pods = listed.as_ref().map_or(&[][..], |listed| &listed.pods);
+    Ok(told(parts, caller, record, pods))
+}
+
+pub(super) async fn start(
+    parts: &Parts,
+    caller: &Caller,
+    id: &str,
+    origin: Origin,
+) -> Answer<Absent> {
+    // Whoever may not open it shall not learn that it is there, also if they may start it elsewhere.
+    look(parts, caller, id, origin)?;
+    lifecycle::start(parts, caller, id).await?;
+    look(parts, caller, id, origin)
+}
+
+fn allow_opening<'a>(
+    caller: &Caller,
+    origin: Origin,
+    record: Option<&'a Record>,
+) -> Result<&'a Record, Denied> {
+    let Some(record) = record else {
+        // Speaks of a missing scope exactly where it would for another's workspace.
+        may(caller, Action::Open, Target::Nothing)?;
+        return Err(Denied::AccessDenied);
+    };
+    let visibility = match origin {
+        Origin::Own => visibility(record),
+        Origin::Shared => Visibility::Private,
+    };
+    let target = Target::Workspace {
+        owner: &record.owner,
+        visibility: &visibility,
+    };
+    may(caller, Action::Open, target).map(|()| record)
+}
+
+/// As the pod would say it.
+fn visibility(record: &Record) -> Visibility {
+    let said = record
+        .manifest
+        .get("metadata")
+        .and_then(|metadata| metadata.get("annotations"))
+        .and_then(|annotations| annotations.get(keys::VISIBILITY));
+    Visibility::parse(said.and_then(serde_json::Value::as_str))
+}
+
+fn told(parts: &Parts, caller: &Caller, record: &Record, pods: &[PodView]) -> Absent {
+    let (seen, details) = view::status(record, pods, &[], parts.cluster.now());
+    let (status, plain) = match seen {
+        Seen::Stopped => (
+            Status::Stopped,
+            "It takes nothing while it is stopped. Starting it takes a moment.",
+        ),
+        Seen::Stopping => (Status::Stopping, "It is stopping."),
+        Seen::Deleting => (Status::Deleting, "It is being deleted."),
+        Seen::Failing => (Status::Failing, "It does not start."),
+        // The edge knows no pod of it yet, or none any more.
+        Seen::Running | Seen::Starting | Seen::Upgrading => (
+            Status::Starting,
+            "It is starting. This page opens by itself.",
+        ),
+    };
+    // Why something fails is for its owner and for admins.
+    let told_why = caller.is(&record.owner) || caller.is_admin();
+    let message = if told_why && status == Status::Failing {
+        details
+    } else {
+        plain.to_owned()
+    };
+    let own = Target::Workspace {
+        owner: &record.owner,
+        visibility: &Visibility::Private,
+    };
+    Absent {
+        version: VERSION,
+        status,
+        message,
+        can_start: may(caller, Action::Manage, own).is_ok(),
+    }
+}
