@@ -1,9 +1,9 @@
 //! `nogoo9 local-apiserver` (hidden): the embedded Kubernetes API server as a process.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::Context as _;
-use nogoo9_local::apiserver::{ApiServerConfig, Tokens, serve};
+use nogoo9_local::apiserver::{ApiServerConfig, DEFAULT_NODE_GRACE, Tokens, bind};
 use nogoo9_runtime::{
     shutdown::Shutdown,
     telemetry::{LogFormat, Telemetry},
@@ -21,6 +21,14 @@ pub(crate) struct LocalApiserverArgs {
     /// JSON file with the bearer tokens `admin`, `control` and `proxy`.
     #[arg(long, value_name = "FILE")]
     tokens_file: PathBuf,
+    /// How many seconds a kubelet may say nothing before its node counts as lost.
+    #[arg(
+        long,
+        env = "NOGOO9_NODE_GRACE_SECONDS",
+        value_name = "SECONDS",
+        default_value_t = DEFAULT_NODE_GRACE.as_secs()
+    )]
+    node_grace_seconds: u64,
     /// What to log.
     #[arg(long, value_name = "FILTER", default_value = "info")]
     log: String,
@@ -55,6 +63,7 @@ pub(crate) fn run(args: &LocalApiserverArgs) -> anyhow::Result<()> {
             proxy: tokens.proxy,
         },
     };
+    let node_grace = Duration::from_secs(args.node_grace_seconds);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -62,9 +71,11 @@ pub(crate) fn run(args: &LocalApiserverArgs) -> anyhow::Result<()> {
     runtime.block_on(async {
         let shutdown = Shutdown::listen().context("cannot listen for signals")?;
         let force = shutdown.force.clone();
+        let server = bind(config).await?.with_node_grace(node_grace);
         tokio::select! {
-            ended = Box::pin(serve(config, shutdown.graceful)) => ended.map_err(Into::into),
-            () = force.cancelled_owned() => Ok(()),
+            () = Box::pin(server.serve(shutdown.graceful)) => {}
+            () = force.cancelled_owned() => {}
         }
+        Ok(())
     })
 }

@@ -1,7 +1,7 @@
 //! An embedded Kubernetes API server: enough of the real one that kube-rs and kubectl work
 //! unmodified against it, with state on disk.
 //!
-//! Kinds: pods (with `status`, `binding`, `log`), nodes, namespaces, configmaps, secrets,
+//! Kinds: pods (with `status`, `binding`, `eviction`, `log`), nodes, namespaces, configmaps, secrets,
 //! persistentvolumeclaims, serviceaccounts, events (in both groups), resourcequotas, leases,
 //! endpointslices. Not offered: exec, port-forward, server-side apply, CRDs, webhooks, garbage
 //! collection by owner.
@@ -11,18 +11,25 @@
 //! storage happen together, so no other check can be outrun. A write is durable before its reply.
 //! Rules of kinds are pure functions over JSON values (`pods`, `strategy`, `quota`, `patch`,
 //! `selectors`, `table`).
+//!
+//! Beside it run what a cluster's control plane runs beside its API server: a scheduler, the
+//! binding and protection of claims, and the care for nodes that fall silent.
 
 mod auth;
 mod binding;
+mod claims;
 mod discovery;
 mod disk;
 mod events;
+mod eviction;
 mod failure;
 mod housekeeping;
 mod http;
+mod involved;
 mod listing;
 mod logs;
 mod names;
+mod nodes;
 mod object;
 mod patch;
 mod pods;
@@ -38,6 +45,7 @@ mod service;
 mod store;
 mod strategy;
 mod table;
+mod taints;
 mod tx;
 mod typed;
 mod validate;
@@ -47,6 +55,7 @@ mod writing;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use data_encoding::BASE64;
 use serde_json::json;
@@ -72,6 +81,9 @@ pub struct ApiServerConfig {
     /// Who may ask.
     pub tokens: Tokens,
 }
+
+/// Four heartbeats of a kubelet, as in a real cluster.
+pub const DEFAULT_NODE_GRACE: Duration = Duration::from_secs(40);
 
 /// Why the server cannot start or go on.
 #[derive(Debug, Error)]
@@ -116,6 +128,7 @@ pub struct Bound {
     store: store::Store,
     config: ApiServerConfig,
     pki: Pki,
+    node_grace: Duration,
 }
 
 /// Opens the state and listens. Connections wait until [`Bound::serve`] runs.
@@ -152,6 +165,7 @@ pub async fn bind(config: ApiServerConfig) -> Result<Bound, ApiServerError> {
         store,
         config,
         pki,
+        node_grace: DEFAULT_NODE_GRACE,
     })
 }
 
@@ -166,6 +180,13 @@ impl Bound {
     #[must_use]
     pub fn ca_pem(&self) -> &str {
         self.pki.ca_pem()
+    }
+
+    /// Sets how long a kubelet may say nothing before its node counts as lost, instead of
+    /// [`DEFAULT_NODE_GRACE`].
+    #[must_use]
+    pub fn with_node_grace(self, node_grace: Duration) -> Self {
+        Self { node_grace, ..self }
     }
 
     /// Serves until `shutdown`; then ends watches, finishes requests in flight and closes the
@@ -186,6 +207,8 @@ impl Bound {
         tokio::join!(
             server::run(self.listener, self.tls, api),
             scheduler::run(Arc::clone(&store), stop.clone()),
+            claims::run(Arc::clone(&store), stop.clone()),
+            nodes::run(Arc::clone(&store), self.node_grace, stop.clone()),
             housekeeping::run(Arc::clone(&store), stop.clone()),
         );
         store.close().await;

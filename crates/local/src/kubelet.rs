@@ -12,7 +12,7 @@
 //! the variable `NOGOO9_TERMINATION_MESSAGE`), gRPC probes. Volumes: see `volumes`.
 //!
 //! Below the data folder: `pods/UID/CONTAINER/RESTARTS.log` (CRI format), `pods/UID/
-//! volumes/NAME`, `pods/UID/home` (working directory and `HOME`), `claims/NS/NAME`.
+//! volumes/NAME`, `pods/UID/home` (working directory and `HOME`), `claims/NS/NAME/UID`.
 //!
 //! Without the API server, pods run on and every report waits; after a kill of the
 //! kubelet, its next life starts the pods again, counted as a restart.
@@ -21,6 +21,7 @@ mod address;
 mod agent;
 mod api;
 mod backoff;
+mod claims;
 mod env;
 mod events;
 mod images;
@@ -115,6 +116,7 @@ pub async fn run(config: KubeletConfig, stop: CancellationToken) -> Result<(), K
 
     let recorder = Recorder::start(client.clone(), node_name.clone(), stop.clone());
     let heartbeat = node::keep(client.clone(), node_name.clone());
+    let claims_client = client.clone();
     let agent = Arc::new(Agent {
         node_name,
         data_dir,
@@ -127,8 +129,10 @@ pub async fn run(config: KubeletConfig, stop: CancellationToken) -> Result<(), K
         client,
     });
     let reapers = agent.reapers.clone();
+    let folders = claims::keep(claims_client, Arc::clone(&agent));
     let mut pods = Pods::new(agent);
     tokio::select! {
+        () = folders => {}
         () = heartbeat => {}
         () = pods.watch() => {}
         () = stop.cancelled() => {}

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::claims;
 use super::failure::Failure;
 use super::object;
 use super::pods;
@@ -60,5 +61,6 @@ pub(crate) fn bind_in(
     }
     let now = tx.now_text();
     pods::set_condition(&mut pod, "PodScheduled", "True", None, None, &now);
+    claims::place(tx, &pod, node);
     Ok(tx.put(resource, pod))
 }

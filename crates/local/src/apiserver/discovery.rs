@@ -66,10 +66,16 @@ pub(crate) fn resources(group: &str, version: &str) -> Option<Value> {
         }
         list.push(whole);
         for (part, kind, verbs) in subresources(served.resource) {
-            list.push(json!({
+            let mut entry = json!({
                 "name": format!("{}/{part}", info.plural), "singularName": "",
                 "namespaced": info.namespaced, "kind": kind, "verbs": verbs,
-            }));
+            });
+            if part == "eviction" {
+                // What a client has to send is of another group; drains look for this.
+                entry["group"] = "policy".into();
+                entry["version"] = "v1".into();
+            }
+            list.push(entry);
         }
     }
     (!list.is_empty()).then(|| {
@@ -92,6 +98,7 @@ fn subresources(resource: Resource) -> Vec<(&'static str, &'static str, Vec<&'st
     }
     if resource == Resource::Pods {
         parts.push(("binding", "Binding", vec!["create"]));
+        parts.push(("eviction", "Eviction", vec!["create"]));
         parts.push(("log", "Pod", vec!["get"]));
     }
     parts

@@ -141,7 +141,7 @@ fn verb(method: &Method, path: &ObjectPath, query: &Query) -> Result<&'static st
         ("GET", true) => "get",
         ("GET", false) => "list",
         ("POST", false) => "create",
-        ("POST", true) if path.sub == Sub::Binding => "create",
+        ("POST", true) if matches!(path.sub, Sub::Binding | Sub::Eviction) => "create",
         ("PUT", true) => "update",
         ("PATCH", true) => "patch",
         ("DELETE", true) => "delete",
@@ -158,6 +158,7 @@ async fn objects(api: &Api, user: User, path: ObjectPath, request: Request<Incom
         Sub::Whole => plural.to_owned(),
         Sub::Status => format!("{plural}/status"),
         Sub::Binding => format!("{plural}/binding"),
+        Sub::Eviction => format!("{plural}/eviction"),
         Sub::Log => format!("{plural}/log"),
     };
     if !user.may(verb, path.served.group, &resource) {

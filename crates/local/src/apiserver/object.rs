@@ -30,6 +30,14 @@ pub(crate) fn uid(object: &Value) -> &str {
     text(object, "/metadata/uid")
 }
 
+/// An annotation; empty when absent.
+pub(crate) fn annotation<'a>(object: &'a Value, key: &str) -> &'a str {
+    let annotations = object.pointer("/metadata/annotations");
+    annotations
+        .and_then(|all| all.get(key)?.as_str())
+        .unwrap_or_default()
+}
+
 /// The stored resource version; 0 when absent.
 pub(crate) fn version(object: &Value) -> u64 {
     text(object, "/metadata/resourceVersion")

@@ -31,6 +31,14 @@ pub(crate) fn gated(pod: &Value) -> bool {
     !object::list(pod, "/spec/schedulingGates").is_empty()
 }
 
+/// The claims that the pod's volumes mount.
+pub(crate) fn claims(pod: &Value) -> impl Iterator<Item = &str> {
+    object::list(pod, "/spec/volumes")
+        .iter()
+        .map(|volume| object::text(volume, "/persistentVolumeClaim/claimName"))
+        .filter(|name| !name.is_empty())
+}
+
 /// Whether the pod has ended for good.
 pub(crate) fn terminal(pod: &Value) -> bool {
     matches!(object::text(pod, "/status/phase"), "Failed" | "Succeeded")

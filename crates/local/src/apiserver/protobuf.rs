@@ -1,5 +1,5 @@
 //! Reads bodies in Kubernetes' protobuf, which `kubectl create namespace|configmap|secret|
-//! serviceaccount|quota` send. Field numbers: `k8s.io/api/core/v1/generated.proto`.
+//! serviceaccount|quota` and `kubectl drain` send. Field numbers: `k8s.io/api/core/v1/generated.proto`.
 //!
 //! Only the kinds and fields that these commands write are known; a body with anything else is
 //! refused rather than stored without it.
@@ -94,6 +94,22 @@ const QUOTA: Schema = &[
     (3, "status", Kind::Message(&[])),
 ];
 
+const DELETE_OPTIONS: Schema = &[
+    (1, "gracePeriodSeconds", Kind::Number),
+    (
+        2,
+        "preconditions",
+        Kind::Message(&[(1, "uid", Kind::Text), (2, "resourceVersion", Kind::Text)]),
+    ),
+    (3, "orphanDependents", Kind::Bool),
+    (4, "propagationPolicy", Kind::Text),
+    (5, "dryRun", Kind::Texts),
+];
+const EVICTION: Schema = &[
+    (1, "metadata", Kind::Message(METADATA)),
+    (2, "deleteOptions", Kind::Message(DELETE_OPTIONS)),
+];
+
 /// Reads a body as the JSON that stands for the same.
 pub(crate) fn decode(body: &[u8]) -> Result<Value, Failure> {
     let broken = || Failure::bad_request("couldn't parse the body: it is no Kubernetes protobuf");
@@ -109,6 +125,8 @@ pub(crate) fn decode(body: &[u8]) -> Result<Value, Failure> {
         "Secret" => SECRET,
         "ServiceAccount" => SERVICE_ACCOUNT,
         "ResourceQuota" => QUOTA,
+        "DeleteOptions" => DELETE_OPTIONS,
+        "Eviction" => EVICTION,
         other => return Err(unsupported(other)),
     };
     let raw = envelope

@@ -41,7 +41,7 @@ pub(crate) async fn delete(
     .await
 }
 
-fn delete_in(
+pub(crate) fn delete_in(
     tx: &mut Tx<'_>,
     resource: Resource,
     key: &Key,
@@ -71,7 +71,7 @@ fn delete_in(
     }
 }
 
-fn preconditions(
+pub(crate) fn preconditions(
     resource: Resource,
     object: &Value,
     options: &DeleteOptions,

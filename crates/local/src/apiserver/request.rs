@@ -14,6 +14,7 @@ pub(crate) enum Sub {
     Whole,
     Status,
     Binding,
+    Eviction,
     Log,
 }
 
@@ -83,6 +84,7 @@ fn objects(group: &str, version: &str, rest: &[&str]) -> Route {
         [plural, name] => (plural, Some(*name), Sub::Whole),
         [plural, name, "status"] => (plural, Some(*name), Sub::Status),
         ["pods", name, "binding"] => (&"pods", Some(*name), Sub::Binding),
+        ["pods", name, "eviction"] => (&"pods", Some(*name), Sub::Eviction),
         ["pods", name, "log"] => (&"pods", Some(*name), Sub::Log),
         _ => return Route::Unknown,
     };
@@ -241,6 +243,10 @@ mod tests {
             (
                 "/api/v1/namespaces/a/pods/p/binding",
                 "pods ns=a name=p Binding",
+            ),
+            (
+                "/api/v1/namespaces/a/pods/p/eviction",
+                "pods ns=a name=p Eviction",
             ),
             ("/api/v1/namespaces/a/pods/p/log", "pods ns=a name=p Log"),
             ("/api/v1/namespaces", "namespaces ns= name= Whole"),

@@ -3,6 +3,7 @@
 use data_encoding::BASE64;
 use serde_json::{Value, json};
 
+use super::claims;
 use super::failure::Cause;
 use super::object::{self, list, text};
 use super::pods;
@@ -23,10 +24,7 @@ pub(crate) fn prepare_create(resource: Resource, object: &mut Value, now: &str) 
             object::set(object, &["spec", "finalizers"], json!(["kubernetes"]));
             object::set(object, &["status"], json!({"phase": "Active"}));
         }
-        Resource::PersistentVolumeClaims => {
-            object::default(object, &["spec", "volumeMode"], "Filesystem");
-            object::set(object, &["status"], json!({"phase": "Pending"}));
-        }
+        Resource::PersistentVolumeClaims => claims::prepare_create(object),
         Resource::Quotas => object::set(object, &["status"], json!({})),
         Resource::Secrets => {
             fold_string_data(object);

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::binding::bind_in;
 use super::events::to_served;
+use super::eviction::evict_in;
 use super::failure::Failure;
 use super::http::{Api, Reply, json_reply, ok, show, target};
 use super::listing;
@@ -92,6 +93,10 @@ pub(super) async fn write(
             let binding = json_body(&parts, &bytes)?;
             return bind(store, target.key(), binding, options.dry_run).await;
         }
+        ("create", Sub::Eviction) => {
+            let eviction = json_body(&parts, &bytes)?;
+            return evict(store, target.key(), &eviction, options.dry_run).await;
+        }
         ("create", Sub::Whole) => {
             if path.served.resource.info().namespaced && path.namespace.is_none() {
                 return Err(Failure::method_not_allowed());
@@ -146,6 +151,20 @@ async fn bind(store: &Store, key: Key, binding: Value, dry_run: bool) -> Reply {
         ));
     }
     service::transact(store, dry_run, move |tx| bind_in(tx, &key, &node, &binding)).await?;
+    Ok(json_reply(StatusCode::CREATED, &service::success(None)))
+}
+
+async fn evict(store: &Store, key: Key, eviction: &Value, dry_run: bool) -> Reply {
+    let named = object::name(eviction);
+    if !named.is_empty() && named != key.name {
+        return Err(Failure::bad_request(format!(
+            "name in URL ({}) does not match name in Eviction object ({named})",
+            key.name
+        )));
+    }
+    let options = removal::options(eviction.get("deleteOptions"), None, dry_run)?;
+    let dry_run = options.dry_run;
+    service::transact(store, dry_run, move |tx| evict_in(tx, &key, &options)).await?;
     Ok(json_reply(StatusCode::CREATED, &service::success(None)))
 }
 

@@ -50,8 +50,14 @@ impl Agent {
         self.pods_dir().join(uid)
     }
 
-    pub(crate) fn claim_dir(&self, namespace: &str, claim: &str) -> PathBuf {
-        self.data_dir.join("claims").join(namespace).join(claim)
+    /// The folder of a claim. The uid makes that of a claim which was deleted another one than
+    /// that of its successor by the same name.
+    pub(crate) fn claim_dir(&self, namespace: &str, claim: &str, uid: &str) -> PathBuf {
+        self.claims_dir().join(namespace).join(claim).join(uid)
+    }
+
+    pub(crate) fn claims_dir(&self) -> PathBuf {
+        self.data_dir.join("claims")
     }
 }
 
@@ -60,24 +66,24 @@ pub(crate) fn pods_dir(data_dir: &Path) -> PathBuf {
     data_dir.join("pods")
 }
 
-/// Which pod holds which exclusive claim. In memory: one kubelet owns a data folder,
-/// and its pods die with it.
+/// Which pod holds which exclusive claim, both by uid. In memory: one kubelet owns a data
+/// folder, and its pods die with it.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
-    holders: Mutex<HashMap<(String, String), String>>,
+    holders: Mutex<HashMap<String, String>>,
 }
 
 impl Claims {
     /// Takes a claim for a pod, which may hold it already; else says who does.
-    pub(crate) fn take(&self, namespace: &str, claim: &str, uid: &str) -> Result<(), String> {
+    pub(crate) fn take(&self, claim: &str, pod: &str) -> Result<(), String> {
         let mut holders = self
             .holders
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         let holder = holders
-            .entry((namespace.to_owned(), claim.to_owned()))
-            .or_insert_with(|| uid.to_owned());
-        if holder == uid {
+            .entry(claim.to_owned())
+            .or_insert_with(|| pod.to_owned());
+        if holder == pod {
             Ok(())
         } else {
             Err(holder.clone())
@@ -85,11 +91,20 @@ impl Claims {
     }
 
     /// Gives back all that a pod holds.
-    pub(crate) fn release(&self, uid: &str) {
+    pub(crate) fn release(&self, pod: &str) {
         let mut holders = self
             .holders
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        holders.retain(|_, holder| holder != uid);
+        holders.retain(|_, holder| holder != pod);
+    }
+
+    /// Whether a pod holds the claim.
+    pub(crate) fn is_held(&self, claim: &str) -> bool {
+        let holders = self
+            .holders
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        holders.contains_key(claim)
     }
 }

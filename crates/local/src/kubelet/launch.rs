@@ -259,6 +259,13 @@ async fn claim_folder(agent: &Agent, order: &Order, claim: &str) -> Result<PathB
             "persistentvolumeclaim \"{claim}\" not found"
         )));
     };
+    // A pod that starts now would keep it from going.
+    if found.metadata.deletion_timestamp.is_some() {
+        return Err(unmountable(format!(
+            "persistentvolumeclaim \"{claim}\" is being deleted"
+        )));
+    }
+    let uid = found.metadata.uid.unwrap_or_default();
     let modes = found
         .spec
         .and_then(|spec| spec.access_modes)
@@ -266,12 +273,12 @@ async fn claim_folder(agent: &Agent, order: &Order, claim: &str) -> Result<PathB
     let shared = modes
         .iter()
         .any(|mode| mode == "ReadWriteMany" || mode == "ReadOnlyMany");
-    if !shared && let Err(holder) = agent.claims.take(order.namespace(), claim, order.uid()) {
+    if !shared && let Err(holder) = agent.claims.take(&uid, order.uid()) {
         return Err(unmountable(format!(
             "Multi-Attach error for volume \"{claim}\" Volume is already used by the pod with uid {holder}"
         )));
     }
-    Ok(agent.claim_dir(order.namespace(), claim))
+    Ok(agent.claim_dir(order.namespace(), claim, &uid))
 }
 
 async fn fetch(

@@ -50,17 +50,29 @@ pub(crate) fn render(
     }
 }
 
-/// `told` with the conditions that are not the kubelet's as they are in `observed`.
-pub(crate) fn adopt_foreign(told: &PodStatus, observed: &PodStatus) -> PodStatus {
+/// `told` with the conditions that are not the kubelet's as they are in `observed`, and those of
+/// its own that somebody else has changed since: a node controller says that nothing on a silent
+/// node is ready, which is to be said again once it is not silent any more.
+pub(crate) fn adopt(told: &PodStatus, observed: &PodStatus) -> PodStatus {
     let own = |condition: &&PodCondition| OWN_CONDITIONS.contains(&condition.type_.as_str());
+    // An echo of what was told earlier is no change by others: it is not newer.
+    let overruled = |ours: &PodCondition| {
+        let seen = observed.conditions.iter().flatten();
+        let newer = seen.clone().find(|theirs| {
+            theirs.type_ == ours.type_
+                && theirs.status != ours.status
+                && theirs.last_transition_time > ours.last_transition_time
+        });
+        newer.unwrap_or(ours).clone()
+    };
     let foreign = observed
         .conditions
         .iter()
         .flatten()
         .filter(|condition| !own(condition));
-    let ours = told.conditions.iter().flatten().filter(own);
+    let ours = told.conditions.iter().flatten().filter(own).map(overruled);
     PodStatus {
-        conditions: Some(foreign.chain(ours).cloned().collect()),
+        conditions: Some(foreign.cloned().chain(ours).collect()),
         ..told.clone()
     }
 }

@@ -162,7 +162,7 @@ impl Worker {
     fn observe(&mut self, pod: Arc<Pod>) {
         // Conditions of others (readiness gates, the scheduler's) come from the API.
         if let Some(status) = &pod.status {
-            self.told = status::adopt_foreign(&self.told, status);
+            self.told = status::adopt(&self.told, status);
         }
         self.pod = pod;
     }

@@ -409,13 +409,20 @@ items:
 - {apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: e}, addressType: IPv4, ports: [{port: 80}], endpoints: [{addresses: [10.0.0.1]}]}
 ";
     kubectl.ok_with(&["create", "-f", "-"], objects).await;
+    let bound = [
+        "wait",
+        "pvc/p",
+        "--for=jsonpath={.status.phase}=Bound",
+        "--timeout=60s",
+    ];
+    kubectl.ok(&bound).await;
     for (kind, expected) in [
         ("nodes", vec!["local", "Ready", "<none>"]),
         ("ns", vec!["default", "Active"]),
         ("secrets", vec!["s", "Opaque", "1"]),
         ("sa", vec!["sa", "0"]),
         ("quota", vec!["q", "pods:", "0/3"]),
-        ("pvc", vec!["p", "Pending"]),
+        ("pvc", vec!["p", "Bound"]),
         ("leases", vec!["l", "me"]),
         ("endpointslices", vec!["e", "IPv4", "80", "10.0.0.1"]),
     ] {

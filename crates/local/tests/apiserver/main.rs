@@ -9,6 +9,8 @@
 mod clients;
 mod durability;
 mod kubectl;
+mod nodes;
 mod support;
 mod surfaces;
+mod volumes;
 mod watching;

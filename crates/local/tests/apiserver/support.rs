@@ -18,7 +18,10 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) const NAMESPACE: &str = "workspaces";
 /// Nothing here takes this long unless it is broken.
-pub(crate) const LONG: Duration = Duration::from_secs(30);
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// After so long without a heartbeat a node is lost; those that never sent one are not watched.
+pub(crate) const NODE_GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
@@ -73,6 +76,7 @@ impl Server {
             .expect("the server binds");
         let (address, ca) = (bound.address(), bound.ca_pem().to_owned());
         let stop = CancellationToken::new();
+        let bound = bound.with_node_grace(NODE_GRACE);
         let task = tokio::spawn(bound.serve(stop.clone()));
         Self {
             address,
@@ -279,6 +283,21 @@ pub(crate) async fn until(pods: &Api<Pod>, name: &str, wanted: impl Fn(&Pod) -> 
     })
     .await
     .unwrap_or_else(|_| panic!("pod {name} does not become as wanted"))
+}
+
+/// Polls until there is something.
+pub(crate) async fn wait<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> T {
+    let found = async {
+        loop {
+            if let Some(found) = poll().await {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(LONG, found)
+        .await
+        .unwrap_or_else(|_| panic!("not within {LONG:?}: {what}"))
 }
 
 pub(crate) fn api_error(error: kube::Error) -> (u16, String, String) {
