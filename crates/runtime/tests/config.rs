@@ -113,6 +113,8 @@ fn all_mistakes_are_reported_at_once() {
         "--default-role=admin",
         "--roles-claim=a..b",
         "--audience=a,,b",
+        "--issuer-ca-file",
+        &short,
         "--log=a=b=c",
         "--log-format=xml",
         "--hold-timeout=0",
@@ -127,6 +129,7 @@ fn all_mistakes_are_reported_at_once() {
             "default-role",
             "hold-timeout",
             "issuer",
+            "issuer-ca-file",
             "kubeconfig",
             "listen",
             "log",
@@ -144,6 +147,42 @@ fn all_mistakes_are_reported_at_once() {
     assert!(text.starts_with("3 mistakes in the configuration\n  --listen: "));
     assert!(text.contains("\n  --public-url: is missing; "));
     assert!(text.contains("(or NOGOO9_PUBLIC_URL)"));
+}
+
+#[test]
+fn the_issuers_authorities_are_read_whole_or_not_at_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = |name: &str| {
+        rcgen::generate_simple_self_signed([name.to_owned()])
+            .unwrap()
+            .cert
+            .pem()
+    };
+    let two = format!("# ours\n{}\n{}", made("one"), made("two"));
+    let path = write(dir.path(), "ca.crt", &two);
+    let settings = run(&["--issuer-ca-file", &path]);
+    assert_eq!(
+        settings.common.identity.issuer_ca.as_deref(),
+        Some(two.as_bytes())
+    );
+    assert_eq!(run(&[]).common.identity.issuer_ca, None);
+
+    let cut = format!(
+        "{}-----BEGIN CERTIFICATE-----\nMAAA\n-----END CERTIFICATE-----\n",
+        made("one")
+    );
+    let bad = [
+        ("nothing", "holds no certificate"),
+        (cut.as_str(), "certificate 2 of "),
+    ];
+    for (text, said) in bad {
+        let path = write(dir.path(), "bad.crt", text);
+        let found = mistakes(&[GOOD[0], GOOD[1], "--issuer-ca-file", &path]);
+        assert_eq!(found[0].0, "issuer-ca-file");
+        assert!(found[0].1.contains(said), "{found:?}");
+    }
+    let found = mistakes(&[GOOD[0], GOOD[1], "--issuer-ca-file=/no/such/file"]);
+    assert!(found[0].1.contains("cannot be read"), "{found:?}");
 }
 
 #[test]

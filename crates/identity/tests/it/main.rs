@@ -12,5 +12,6 @@ mod challenge;
 mod cookie;
 mod jwks;
 mod keys;
+mod roots;
 mod session;
 mod support;
