@@ -8,7 +8,8 @@
 #   fault.sh RUN cut I          nobody can reach it or its pods; they run on
 #   fault.sh RUN heal I
 #   fault.sh RUN drain I        evicts its pods and takes no new ones
-#   fault.sh RUN uncordon I
+#   fault.sh RUN cordon I       takes no new pods
+#   fault.sh RUN uncordon I     remedy of both
 set -euo pipefail
 run=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
@@ -29,6 +30,7 @@ heal)
   ip route replace "$(pod_range "$i")" via "$(node_ip "$i")" dev "nogoo9-$i"
   ;;
 drain) kubectl drain "node$i" --ignore-daemonsets --delete-emptydir-data --force --timeout=120s ;;
+cordon) kubectl cordon "node$i" ;;
 uncordon) kubectl uncordon "node$i" ;;
 *) die "no such fault: $fault" ;;
 esac

@@ -49,7 +49,9 @@ finish() {
   trap - EXIT INT TERM
   [ "$status" = 0 ] || tell
   halt 5 idp || true
-  step "down" "$here/down.sh" "$run" || status=1
+  say "down"
+  "$here/down.sh" "$run" || status=1
+  rm -rf "${run:?}"/{idp,reader,image,install.sh,facts.json}
   exit "$status"
 }
 
@@ -83,6 +85,22 @@ blocks() { # language
     inside && open' "$root/README.md"
 }
 
+# This cluster's own answers to what README leaves to the reader.
+values() {
+  cat <<YAML
+publicUrl: $public
+oidc:
+  issuer: https://$HOST_IP:$IDP_PORT
+  clientId: nogoo9
+  ca:
+    pem: |
+$(sed 's/^/      /' "$run/idp/tls/ca.crt")
+image:
+  repository: localhost/nogoo9
+  tag: dev
+YAML
+}
+
 # What a reader does: write the file of values, run the commands.
 install() {
   local reader=$run/reader entry file
@@ -104,23 +122,18 @@ suite() { # package suite...
   (cd "$root" && "$cargo" test "${cargo_flags[@]}" -p "$package" "${names[@]}")
 }
 
-# What the suites are told; the fields are explained in README.md beside this file.
+# What the suites are told; the fields are explained in tests/src/target/real.rs.
 facts() {
   cat <<JSON
 {
   "kubeconfig": "$run/admin.kubeconfig",
-  "namespace": "$SYSTEM",
+  "systemNamespace": "$SYSTEM",
   "workspacesNamespace": "$WORKSPACES",
-  "release": "nogoo9",
   "publicUrl": "$public",
   "issuer": "https://$HOST_IP:$IDP_PORT",
-  "issuerCa": "$run/idp/tls/ca.crt",
-  "issuerDir": "$run/idp",
-  "image": "localhost/nogoo9:dev",
+  "idpDir": "$run/idp",
   "sampleImage": "localhost/nogoo9-sample:dev",
-  "storageClass": "standard",
-  "fault": ["$here/fault.sh", "$run"],
-  "loadImage": ["$here/load-image.sh", "$run"]
+  "storageClass": "standard"
 }
 JSON
 }

@@ -3,7 +3,7 @@
 //!
 //! With `NOGOO9_TEST_KUBECONFIG` the same tests run against that API server instead,
 //! each in a namespace and with a node of its own, but for those that need the
-//! embedded one ([`Cluster::embedded`]). No scheduler is needed there.
+//! embedded one ([`Cluster::embedded`]). It may have a scheduler or not.
 #![allow(dead_code)] // each test binary uses its own part
 
 use std::ffi::OsString;
@@ -162,7 +162,11 @@ impl Cluster {
     }
 
     /// Creates a pod, and sees to it that it is bound to the node.
-    pub(crate) async fn create(&self, name: &str, spec: Value) -> Pod {
+    pub(crate) async fn create(&self, name: &str, mut spec: Value) -> Pod {
+        if self.address.is_none() {
+            // A scheduler, if there is one, would be faster, and not choose this kubelet's node.
+            spec["schedulerName"] = "test".into();
+        }
         let meta = json!({"name": name, "namespace": self.namespace, "labels": {"app": name}});
         let pod = serde_json::from_value(json!({"metadata": meta, "spec": spec})).unwrap();
         let pod = self
