@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// Until when a condition must hold; far more than it takes.
-pub(crate) const BOUND: Duration = Duration::from_secs(30);
+pub(crate) const BOUND: Duration = Duration::from_secs(60);
 
 /// A task that can be stopped and awaited.
 pub(crate) struct Service<T> {
@@ -162,18 +162,27 @@ impl Cluster {
     }
 
     /// Creates a pod, and sees to it that it is bound to the node.
-    pub(crate) async fn create(&self, name: &str, mut spec: Value) -> Pod {
+    pub(crate) async fn create(&self, name: &str, spec: Value) -> Pod {
+        let pod = self.create_unbound(name, spec).await;
+        self.bind(name).await;
+        pod
+    }
+
+    pub(crate) async fn create_unbound(&self, name: &str, mut spec: Value) -> Pod {
         if self.address.is_none() {
             // A scheduler, if there is one, would be faster, and not choose this kubelet's node.
             spec["schedulerName"] = "test".into();
         }
         let meta = json!({"name": name, "namespace": self.namespace, "labels": {"app": name}});
         let pod = serde_json::from_value(json!({"metadata": meta, "spec": spec})).unwrap();
-        let pod = self
-            .pods()
+        self.pods()
             .create(&PostParams::default(), &pod)
             .await
-            .unwrap();
+            .unwrap()
+    }
+
+    /// Binds a pod to the node; the embedded API server's scheduler does so by itself.
+    pub(crate) async fn bind(&self, name: &str) {
         if self.address.is_none() {
             let target = json!({"apiVersion": "v1", "kind": "Node", "name": self.node});
             let binding = json!({
@@ -186,7 +195,6 @@ impl Cluster {
                 .unwrap();
             self.client.request::<Value>(request).await.unwrap();
         }
-        pod
     }
 
     pub(crate) async fn create_config_map(&self, name: &str, data: Value) {
