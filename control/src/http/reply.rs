@@ -84,6 +84,10 @@ pub(super) fn unauthorized(refused: Option<&TokenError>) -> Response {
     failure(StatusCode::UNAUTHORIZED, "unauthenticated", &message)
 }
 
+pub(super) fn refused(status: StatusCode, code: &str, message: &str) -> Response {
+    failure(status, code, message)
+}
+
 fn failure(status: StatusCode, code: &str, message: &str) -> Response {
     no_store((status, Json(json!({"code": code, "message": message, "retryable": status == StatusCode::SERVICE_UNAVAILABLE}))).into_response())
 }

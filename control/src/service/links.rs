@@ -1,5 +1,6 @@
 //! Where workspaces are opened.
 
+use super::Origin;
 use nogoo9_model::id;
 use nogoo9_runtime::args::{Public, WorkspaceDomain};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
@@ -55,5 +56,17 @@ impl Links {
         base.join(&format!("/route/{segment}/"))
             .ok()
             .map(String::from)
+    }
+
+    /// As what the workspace's pages are opened on `host` (as in `Host`, in lower case); `None`: they
+    /// are not.
+    #[must_use]
+    pub fn origin(&self, host: &str, workspace: &str) -> Option<Origin> {
+        let is_own = || host == format!("{workspace}.{}", self.domain);
+        if id::fits_host(workspace) && is_own() {
+            return Some(Origin::Own);
+        }
+        let shared = self.paths.as_ref().map(crate::http::authority);
+        (shared.as_deref() == Some(host)).then_some(Origin::Shared)
     }
 }
