@@ -1,13 +1,15 @@
 //! What control knows without asking: records, pods and operations as the watches deliver them. For
 //! lists, statuses and waking up; decisions about pods are taken on live reads.
 
+mod index;
+
 use super::{Cluster, Stored, operations, records};
+use index::PodIndex;
 use nogoo9_model::operation::Operation;
 use nogoo9_model::pod::PodView;
 use nogoo9_model::record::Record;
 use nogoo9_model::{keys, name};
 use nogoo9_watch::{Change, Config, Store, Watch};
-use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -15,6 +17,7 @@ use tokio::sync::watch;
 pub struct Caches {
     records: Watch<Stored<Record>>,
     pods: Watch<PodView>,
+    by_workspace: PodIndex,
     operations: Watch<Stored<Operation>>,
     changed: watch::Sender<u64>,
     namespace: String,
@@ -53,11 +56,14 @@ impl Caches {
                 bump(&on_record);
             },
         );
+        let by_workspace = PodIndex::default();
+        let index = by_workspace.clone();
         let pods = Watch::start(
             cluster.pods_api(),
             Config::labels(keys::pods_selector()),
             |pod| PodView::from_pod(&pod).ok(),
             move |change: Change<PodView>| {
+                index.take(&change);
                 if let Change::Applied(pod) | Change::Deleted(pod) = &change {
                     touched(&pod.workspace);
                 }
@@ -77,6 +83,7 @@ impl Caches {
         Self {
             records,
             pods,
+            by_workspace,
             operations,
             changed,
             namespace: cluster.namespace.clone(),
@@ -109,19 +116,13 @@ impl Caches {
     /// All workspaces that have a record, by id.
     #[must_use]
     pub fn workspaces(&self) -> Vec<Listed> {
-        let mut pods: HashMap<String, Vec<PodView>> = HashMap::new();
-        for pod in self.pods.store().list() {
-            pods.entry(pod.workspace.clone())
-                .or_default()
-                .push((*pod).clone());
-        }
         let mut all: Vec<Listed> = self
             .records
             .store()
             .list()
             .into_iter()
             .map(|record| Listed {
-                pods: pods.remove(&record.value.id).unwrap_or_default(),
+                pods: self.by_workspace.pods(&record.value.id),
                 record,
             })
             .collect();
@@ -132,31 +133,50 @@ impl Caches {
     /// One workspace.
     #[must_use]
     pub fn workspace(&self, id: &str) -> Option<Listed> {
-        let record = self
-            .records
-            .store()
-            .get(&self.namespace, &name::record(id))?;
-        let pods = self
-            .pods
-            .store()
-            .list()
-            .into_iter()
-            .filter(|pod| pod.workspace == id);
         Some(Listed {
-            record,
-            pods: pods.map(|pod| (*pod).clone()).collect(),
+            record: self.record(id)?,
+            pods: self.by_workspace.pods(id),
         })
     }
 
-    /// Ids of everything that may need attention: workspaces with records.
+    /// All records, in no particular order.
+    #[must_use]
+    pub fn records(&self) -> Vec<Arc<Stored<Record>>> {
+        self.records.store().list()
+    }
+
+    /// The record of a workspace.
+    #[must_use]
+    pub fn record(&self, id: &str) -> Option<Arc<Stored<Record>>> {
+        self.records.store().get(&self.namespace, &name::record(id))
+    }
+
+    /// A stored operation.
+    #[must_use]
+    pub fn operation(&self, id: &str) -> Option<Arc<Stored<Operation>>> {
+        self.operations
+            .store()
+            .get(&self.namespace, &name::operation(id))
+    }
+
+    /// Ids of everything that may need attention: workspaces with records, and pods without.
     #[must_use]
     pub fn ids(&self) -> Vec<String> {
-        self.records
-            .store()
-            .list()
+        let records = self.records.store().list();
+        let mut ids: Vec<String> = records
             .iter()
             .map(|record| record.value.id.clone())
-            .collect()
+            .collect();
+        ids.extend(
+            self.pods
+                .store()
+                .list()
+                .iter()
+                .map(|pod| pod.workspace.clone()),
+        );
+        ids.sort_unstable();
+        ids.dedup();
+        ids
     }
 
     /// Stored operations.

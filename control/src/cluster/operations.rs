@@ -1,4 +1,7 @@
-//! Operations, one ConfigMap each, kept for 30 days.
+//! Operations, one ConfigMap each, kept for 30 days. Those of a bulk have their targets in ConfigMaps
+//! of their own, one a chunk.
+
+mod chunks;
 
 use super::{Cluster, ClusterError, Stored, limited};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -24,7 +27,8 @@ impl Cluster {
         map.as_ref().map(read).transpose()
     }
 
-    /// Creates an operation, or replaces it if it is still the one that was read.
+    /// Creates an operation, or replaces it if it is still the one that was read. Returns it as it is
+    /// stored now.
     ///
     /// # Errors
     /// `Conflict` or `Exists` if it is not, or another [`ClusterError`].
@@ -32,7 +36,7 @@ impl Cluster {
         &self,
         read: Option<&Stored<Operation>>,
         next: &Operation,
-    ) -> Result<(), ClusterError> {
+    ) -> Result<Stored<Operation>, ClusterError> {
         let name = name::operation(&next.id);
         let json =
             serde_json::to_string(next).map_err(|error| malformed(&next.id, &error.to_string()))?;
@@ -50,18 +54,18 @@ impl Cluster {
         };
         let api = self.config_maps_api();
         let params = PostParams::default();
-        match read {
-            None => limited("create operation", &next.id, api.create(&params, &map)).await,
+        let written = match read {
+            None => limited("create operation", &next.id, api.create(&params, &map)).await?,
             Some(_) => {
                 limited(
                     "write operation",
                     &next.id,
                     api.replace(&name, &params, &map),
                 )
-                .await
+                .await?
             }
-        }
-        .map(|_| ())
+        };
+        self::read(&written)
     }
 
     /// Deletes an operation, if it is still the one that was read.

@@ -1,26 +1,22 @@
 //! The tools.
 
+mod operations;
+
 use super::failure::Failure;
 use crate::service::{
-    Capabilities, DeleteWorkspace, Deletion, ListWorkspaces, MAX_WAIT, Operation, OperationId,
-    Operations, Service, SpawnWorkspace, Template, TemplateName, Templates, Upgrade,
-    WaitForOperation, Workspace, WorkspaceId, Workspaces,
+    Capabilities, DeleteWorkspace, Deletion, ListWorkspaces, Service, SpawnWorkspace, Template,
+    TemplateName, Templates, Upgrade, Workspace, WorkspaceId, Workspaces,
 };
 use http::request::Parts;
 use nogoo9_model::access::Caller;
 use rmcp::handler::server::router::tool::ToolRouter;
 use rmcp::handler::server::wrapper::{Json, Parameters};
 use rmcp::model::{
-    CacheScope, Implementation, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
-    ProtocolVersion, ServerCapabilities, ServerConfig,
+    CacheScope, Implementation, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
+    ServerCapabilities, ServerConfig,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler, tool, tool_handler, tool_router};
-use std::time::Duration;
-use tokio::time::Instant;
-
-/// How often progress is told while an operation is waited for, in seconds.
-const PROGRESS_EVERY: u8 = 3;
 
 /// The tools of nogoo9.
 #[derive(Clone)]
@@ -47,7 +43,7 @@ impl Tools {
     pub fn new(service: Service) -> Self {
         Self {
             service,
-            tool_router: Self::tool_router(),
+            tool_router: Self::tool_router() + Self::operations_router(),
         }
     }
 
@@ -192,113 +188,6 @@ impl Tools {
         ))
     }
 
-    /// Look at an operation: how far it is and what became of it. Reading one that failed is no
-    /// error: see its state.
-    #[tool(
-        title = "Get operation",
-        annotations(
-            read_only_hint = true,
-            destructive_hint = false,
-            idempotent_hint = true,
-            open_world_hint = false
-        )
-    )]
-    async fn get_operation(
-        &self,
-        Parameters(args): Parameters<OperationId>,
-        context: RequestContext<RoleServer>,
-    ) -> Result<Json<Operation>, Failure> {
-        let caller = caller(&context)?;
-        Ok(Json(
-            self.service
-                .get_operation(&caller, &args.operation_id)
-                .await?,
-        ))
-    }
-
-    /// Wait, 25 seconds at most, until an operation ends or moves on, and return how far it is. Call
-    /// it again, with the revision it returned, until done is true.
-    #[tool(
-        title = "Wait for operation",
-        annotations(
-            read_only_hint = true,
-            destructive_hint = false,
-            idempotent_hint = true,
-            open_world_hint = false
-        )
-    )]
-    async fn wait_for_operation(
-        &self,
-        Parameters(mut args): Parameters<WaitForOperation>,
-        context: RequestContext<RoleServer>,
-    ) -> Result<Json<Operation>, Failure> {
-        let caller = caller(&context)?;
-        let Some(token) = context.meta.get_progress_token() else {
-            return Ok(Json(self.service.wait_for_operation(&caller, &args).await?));
-        };
-        // The same wait in short steps, telling between them what goes on.
-        if args.since_revision.is_none() {
-            args.since_revision = Some(
-                self.service
-                    .get_operation(&caller, &args.operation_id)
-                    .await?
-                    .revision,
-            );
-        }
-        let end = Instant::now() + Duration::from_secs(args.seconds.min(MAX_WAIT).into());
-        let mut step: u32 = 0;
-        loop {
-            let left = end
-                .saturating_duration_since(Instant::now())
-                .as_secs_f64()
-                .ceil();
-            // At most MAX_WAIT, so it fits.
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-            let left = left as u8;
-            let seconds = left.min(PROGRESS_EVERY);
-            let answer = self
-                .service
-                .wait_for_operation(
-                    &caller,
-                    &WaitForOperation {
-                        seconds,
-                        ..args.clone()
-                    },
-                )
-                .await?;
-            let moved = args
-                .since_revision
-                .as_ref()
-                .is_some_and(|since| *since != answer.revision);
-            let progress = ProgressNotificationParam::new(token.clone(), step.into())
-                .with_message(answer.message.clone());
-            // A client that went away is no reason to fail; the next step ends with its request.
-            let _gone = context.peer.notify_progress(progress).await;
-            if answer.done || moved || left <= PROGRESS_EVERY || context.ct.is_cancelled() {
-                return Ok(Json(answer));
-            }
-            step = step.saturating_add(1);
-        }
-    }
-
-    /// List the newest operations on one's own workspaces; admins see everyone's.
-    #[tool(
-        title = "List operations",
-        annotations(
-            read_only_hint = true,
-            destructive_hint = false,
-            idempotent_hint = true,
-            open_world_hint = false
-        )
-    )]
-    async fn list_operations(
-        &self,
-        context: RequestContext<RoleServer>,
-    ) -> Result<Json<Operations>, Failure> {
-        let caller = caller(&context)?;
-        Ok(Json(self.service.list_operations(&caller).await?))
-    }
-
     /// List the templates that one may spawn from, with their parameters.
     #[tool(
         title = "List templates",
@@ -380,7 +269,8 @@ impl ServerHandler for Tools {
             .with_instructions(
                 "Workspaces are personal machines in the cloud, one pod each. Find them with list_workspaces; one whose \
                  `outdated` is true can be moved to the newest version of its template with upgrade_workspace, which \
-                 returns at once and interrupts nobody: follow it with wait_for_operation until `done` is true.",
+                 returns at once and interrupts nobody: follow it with wait_for_operation until `done` is true. Admins move everyone's \
+                 with upgrade_all_workspaces: ask with dryRun first, then follow it in the same way.",
             )
     }
 }

@@ -1,13 +1,18 @@
-//! Looking at operations, and waiting for them.
+//! Looking at operations, waiting for them, and cancelling them.
 
-use super::types::{MAX_WAIT, Operation, Operations, WaitForOperation};
-use super::{Answer, Parts, allow_reading, ids, view};
+use super::lifecycle::TRIES;
+use super::types::{
+    DEFAULT_PAGE, GetOperation, MAX_PAGE, MAX_WAIT, Operation, Operations, WaitForOperation,
+};
+use super::{Answer, Parts, ServiceError, allow_reading, ids, view};
 use crate::cluster::{ClusterError, Stored};
 use nogoo9_model::access::{Action, Caller, Denied, Target, Visibility, may};
+use nogoo9_model::bulk::{CHUNK, Cancelled, Head, TargetState, child};
 use nogoo9_model::operation;
 use nogoo9_model::upgrade::needs_proxies;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 
 /// Most operations in a list.
 const MOST: usize = 50;
@@ -15,7 +20,9 @@ const MOST: usize = 50;
 pub(super) fn list(parts: &Parts, caller: &Caller) -> Answer<Operations> {
     allow_reading(caller)?;
     let mut all = parts.caches.operations().list();
-    all.retain(|stored| allow_operation(caller, Some(&stored.value)).is_ok());
+    all.retain(|stored| {
+        stored.value.parent.is_none() && allow_operation(caller, Some(&stored.value)).is_ok()
+    });
     all.sort_by(|a, b| (b.value.started_at, &b.value.id).cmp(&(a.value.started_at, &a.value.id)));
     all.truncate(MOST);
     let operations = all
@@ -26,12 +33,17 @@ pub(super) fn list(parts: &Parts, caller: &Caller) -> Answer<Operations> {
     })
 }
 
-pub(super) async fn get(parts: &Parts, caller: &Caller, id: &str) -> Answer<Operation> {
-    let stored = read(parts, id).await?;
-    allow_operation(caller, stored.as_ref().map(|stored| &stored.value))?;
-    match stored {
-        Some(stored) => Ok(show(parts, &stored).await),
-        None => Err(Denied::AccessDenied.into()),
+pub(super) async fn get(parts: &Parts, caller: &Caller, args: &GetOperation) -> Answer<Operation> {
+    if args.limit == 0 || args.limit > MAX_PAGE {
+        return Err(ServiceError::Invalid {
+            argument: "limit",
+            problem: format!("use 1 to {MAX_PAGE}"),
+        });
+    }
+    let stored = visible(parts, caller, &args.operation_id).await?;
+    match &stored.value.bulk {
+        None => Ok(show(parts, &stored).await),
+        Some(head) => page(parts, &stored, head, args.offset, args.limit).await,
     }
 }
 
@@ -41,38 +53,137 @@ pub(super) async fn wait(
     args: &WaitForOperation,
 ) -> Answer<Operation> {
     let longest = Duration::from_secs(args.seconds.min(MAX_WAIT).into());
-    let end = tokio::time::Instant::now() + longest;
+    let end = Instant::now() + longest;
     // Subscribed before the first read, so that no change falls in between.
     let mut changes = parts.caches.changes();
-    let mut current = get(parts, caller, &args.operation_id).await?;
+    let mut current = visible(parts, caller, &args.operation_id).await?;
+    if current.value.bulk.is_some() {
+        return wait_for_bulk(parts, caller, current, end).await;
+    }
     let since = args
         .since_revision
         .clone()
-        .unwrap_or_else(|| current.revision.clone());
+        .unwrap_or_else(|| current.resource_version.clone());
     let mut cached = None;
-    loop {
-        if current.done || current.revision != since {
-            return Ok(current);
-        }
+    while !current.value.state.is_terminal() && current.resource_version == since {
         // The watch may lag behind what was read live: it only says that it is time to read again.
-        loop {
+        let more = loop {
             changes.mark_unchanged();
-            let seen =
-                find(parts, &args.operation_id).map(|stored| stored.resource_version.clone());
+            let seen = parts.caches.operation(&args.operation_id);
+            let seen = seen.map(|stored| stored.resource_version.clone());
             if seen != cached && seen.as_ref() != Some(&since) {
                 cached = seen;
-                break;
+                break true;
             }
-            match tokio::time::timeout_at(end, changes.changed()).await {
-                Ok(Ok(())) => {}
-                Ok(Err(_)) | Err(_) => return get(parts, caller, &args.operation_id).await,
+            if !matches!(timeout_at(end, changes.changed()).await, Ok(Ok(()))) {
+                break false;
             }
+        };
+        current = visible(parts, caller, &args.operation_id).await?;
+        if !more {
+            break;
         }
-        current = get(parts, caller, &args.operation_id).await?;
+    }
+    Ok(show(parts, &current).await)
+}
+
+/// Waits until the bulk ends. It moves with every workspace, and whoever waits would have to ask
+/// hundreds of times if each of its steps were an answer.
+async fn wait_for_bulk(
+    parts: &Parts,
+    caller: &Caller,
+    mut current: Stored<operation::Operation>,
+    end: Instant,
+) -> Answer<Operation> {
+    let mut changes = parts.caches.changes();
+    while !current.value.state.is_terminal() {
+        let id = &current.value.id;
+        let ended = loop {
+            changes.mark_unchanged();
+            let seen = parts.caches.operation(id);
+            if seen.is_some_and(|stored| stored.value.state.is_terminal()) {
+                break true;
+            }
+            if !matches!(timeout_at(end, changes.changed()).await, Ok(Ok(()))) {
+                break false;
+            }
+        };
+        current = visible(parts, caller, id).await?;
+        if !ended {
+            break;
+        }
+    }
+    whole(parts, &current).await
+}
+
+pub(super) async fn cancel(parts: &Parts, caller: &Caller, id: &str) -> Answer<Operation> {
+    for _ in 0..TRIES {
+        let stored = visible(parts, caller, id).await?;
+        let Some(head) = &stored.value.bulk else {
+            for target in &stored.value.targets {
+                let target = Target::Workspace {
+                    owner: &target.owner,
+                    visibility: &Visibility::Private,
+                };
+                may(caller, Action::Upgrade, target)?;
+            }
+            if stored.value.state.is_terminal() {
+                return Ok(show(parts, &stored).await);
+            }
+            return Err(ServiceError::NotCancellable);
+        };
+        may(caller, Action::UpgradeAll, Target::Nothing)?;
+        if stored.value.state.is_terminal() || head.cancelled.is_some() {
+            return whole(parts, &stored).await;
+        }
+        let mut next = stored.value.clone();
+        next.bulk = Some(Head {
+            cancelled: Some(Cancelled {
+                actor: caller.sub.clone(),
+                at: parts.cluster.now(),
+            }),
+            ..head.clone()
+        });
+        match parts.cluster.put_operation(Some(&stored), &next).await {
+            Ok(stored) => {
+                tracing::info!(operation = id, actor = caller.sub, "bulk cancelled");
+                seen(parts, id, |operation| {
+                    operation
+                        .bulk
+                        .as_ref()
+                        .is_some_and(|head| head.cancelled.is_some())
+                })
+                .await;
+                return whole(parts, &stored).await;
+            }
+            Err(ClusterError::Conflict { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(ServiceError::Contended)
+}
+
+/// Longest time that a command waits until lists show what it did.
+const SEEN: Duration = Duration::from_secs(1);
+
+/// Waits until the watch shows the operation as it should be; not for ever, since the watch may be
+/// down while writes work.
+pub(super) async fn seen(parts: &Parts, id: &str, is: impl Fn(&operation::Operation) -> bool) {
+    let mut changes = parts.caches.changes();
+    let end = Instant::now() + SEEN;
+    loop {
+        changes.mark_unchanged();
+        let shown = parts.caches.operation(id);
+        if shown.is_some_and(|stored| is(&stored.value))
+            || !matches!(timeout_at(end, changes.changed()).await, Ok(Ok(())))
+        {
+            return;
+        }
     }
 }
 
-/// Whether the caller may see the operation: all its workspaces are theirs, or they administrate.
+/// Whether the caller may see the operation: all its workspaces are theirs, or they administrate. A
+/// bulk is about everyone's, even where it happens to touch one's own alone.
 fn allow_operation(
     caller: &Caller,
     operation: Option<&operation::Operation>,
@@ -81,9 +192,13 @@ fn allow_operation(
         Denied::AccessDenied => Ok(()),
         scope => Err(scope),
     })?;
-    let operation = operation
-        .filter(|operation| !operation.targets.is_empty())
-        .ok_or(Denied::AccessDenied)?;
+    let operation = operation.ok_or(Denied::AccessDenied)?;
+    if operation.bulk.is_some() {
+        return may(caller, Action::Read, Target::Everyone);
+    }
+    if operation.targets.is_empty() {
+        return Err(Denied::AccessDenied);
+    }
     operation.targets.iter().try_for_each(|target| {
         let target = Target::Workspace {
             owner: &target.owner,
@@ -93,11 +208,11 @@ fn allow_operation(
     })
 }
 
-fn find(parts: &Parts, id: &str) -> Option<Arc<Stored<operation::Operation>>> {
-    parts.caches.operations().get(
-        parts.cluster.namespace(),
-        &nogoo9_model::name::operation(id),
-    )
+/// The operation, if the caller may see it.
+async fn visible(parts: &Parts, caller: &Caller, id: &str) -> Answer<Stored<operation::Operation>> {
+    let stored = read(parts, id).await?;
+    allow_operation(caller, stored.as_ref().map(|stored| &stored.value))?;
+    Ok(stored.ok_or(Denied::AccessDenied)?)
 }
 
 /// The operation, read live; while the API server cannot answer, as it was last seen.
@@ -111,7 +226,7 @@ async fn read(
     match parts.cluster.operation(id).await {
         Err(error) if error.is_transient() && parts.caches.is_synced() => {
             tracing::warn!(%error, "showing what was last seen");
-            Ok(find(parts, id).map(|stored| (*stored).clone()))
+            Ok(parts.caches.operation(id).map(Arc::unwrap_or_clone))
         }
         other => other,
     }
@@ -121,15 +236,63 @@ async fn show(parts: &Parts, stored: &Stored<operation::Operation>) -> Operation
     let revision = stored.resource_version.clone();
     let reason = match stored.value.targets.as_slice() {
         [only] if !stored.value.state.is_terminal() => {
-            reason(parts, &stored.value.id, &only.workspace).await
+            reason(parts, &stored.value.id, &only.workspace, true).await
         }
         _ => None,
     };
     view::operation(&stored.value, revision, reason.as_deref())
 }
 
-/// Why the operation is not done with this workspace yet.
-async fn reason(parts: &Parts, operation: &str, workspace: &str) -> Option<String> {
+/// A bulk with its targets, if they are no more than a page; else without.
+async fn whole(parts: &Parts, stored: &Stored<operation::Operation>) -> Answer<Operation> {
+    match &stored.value.bulk {
+        Some(head) if head.counts.total <= DEFAULT_PAGE => {
+            page(parts, stored, head, 0, DEFAULT_PAGE).await
+        }
+        _ => Ok(show(parts, stored).await),
+    }
+}
+
+/// A bulk with a page of its targets. Those are read from their chunks: two at most.
+async fn page(
+    parts: &Parts,
+    stored: &Stored<operation::Operation>,
+    head: &Head,
+    offset: u32,
+    limit: u32,
+) -> Answer<Operation> {
+    let mut shown = view::operation(&stored.value, stored.resource_version.clone(), None);
+    let next = offset.saturating_add(limit);
+    shown.next_offset = (next < head.counts.total).then_some(next);
+    let end = next.min(head.counts.total) as usize;
+    let mut at = offset as usize;
+    while at < end {
+        let chunk = parts.cluster.chunk(&stored.value.id, at / CHUNK).await?;
+        let (before, skip, take) = (at, at % CHUNK, end - at);
+        let targets = chunk.value.targets.iter().skip(skip).take(take);
+        for target in targets {
+            let under_way = head.state_of(at, target) == TargetState::Running;
+            let reason = if under_way {
+                let child = child(&stored.value.id, &target.workspace);
+                reason(parts, &child, &target.workspace, false).await
+            } else {
+                None
+            };
+            let target = view::bulk_target(head, at, target, reason.as_deref());
+            shown.targets.push(target);
+            at += 1;
+        }
+        if at == before {
+            // There is less than the head says.
+            break;
+        }
+    }
+    Ok(shown)
+}
+
+/// Why the operation is not done with this workspace yet; `ask`: also by what the proxies say, which
+/// is too much to ask for a whole page.
+async fn reason(parts: &Parts, operation: &str, workspace: &str, ask: bool) -> Option<String> {
     let listed = parts.caches.workspace(workspace)?;
     let record = &listed.record.value;
     let under_way = record
@@ -139,7 +302,7 @@ async fn reason(parts: &Parts, operation: &str, workspace: &str) -> Option<Strin
     if !under_way {
         return None;
     }
-    let proxies = if needs_proxies(record, &listed.pods) {
+    let proxies = if ask && needs_proxies(record, &listed.pods) {
         parts.proxies.reports(&record.id).await
     } else {
         Vec::new()

@@ -1,19 +1,17 @@
 //! Beginning an upgrade: durable before the answer, and before any pod is touched.
 
-use super::lifecycle::{TRIES, try_pod};
+use super::lifecycle::TRIES;
 use super::types::{Upgrade, UpgradeStatus};
 use super::workspaces::shown;
-use super::{Answer, Parts, ServiceError, allow, ids, view};
+use super::{Answer, Parts, ServiceError, allow, ids, view, volumes};
 use crate::cluster::{ClusterError, Stored};
-use crate::template::{RenderInput, Strictness, Template, TemplateError, render};
-use k8s_openapi::api::core::v1::PodSpec;
+use crate::template::{RenderInput, Strictness, Template, claims, render};
 use nogoo9_model::access::{Action, Caller, Denied};
-use nogoo9_model::mode::{self, Claim, Mode};
+use nogoo9_model::carry::{carry_over, carry_over_adopted};
+use nogoo9_model::mode::Mode;
 use nogoo9_model::pod::TemplateRef;
-use nogoo9_model::record::{Intent, NotUpgraded, Record, Upgrade as Begun, pod_object};
+use nogoo9_model::record::{Intent, NotUpgraded, Record, Upgrade as Begun};
 use nogoo9_model::upgrade::running_operation;
-use serde_json::Value;
-use std::collections::BTreeMap;
 
 pub(super) async fn upgrade(parts: &Parts, caller: &Caller, id: &str) -> Answer<Upgrade> {
     let operation = ids::operation()?;
@@ -30,57 +28,80 @@ pub(super) async fn upgrade(parts: &Parts, caller: &Caller, id: &str) -> Answer<
         if let Some(begun) = &stored.value.upgrade {
             return answer(parts, &stored.value, begun).await;
         }
-        let Some(next) = begin(parts, caller, &stored.value, &operation).await? else {
-            return Ok(up_to_date(&stored.value));
+        let ask = Ask {
+            operation: &operation,
+            actor: &caller.sub,
+            parent: None,
         };
-        let Some(begun) = &next.upgrade else {
-            return Err(ServiceError::Contended);
-        };
-        let successor = pod_object(
-            &begun.manifest,
-            &next.namespace,
-            &begun.successor,
-            Some(begun),
-        );
-        try_pod(parts, &successor, &begun.template.name).await?;
-        match write(parts, &stored, &next).await? {
-            Written::Done => {
-                tracing::info!(
-                    workspace = id,
-                    actor = caller.sub,
-                    operation,
-                    to = begun.template.version,
-                    "upgrade begun"
-                );
+        match attempt(parts, &stored, &ask).await? {
+            Attempt::UpToDate => return Ok(up_to_date(&stored.value)),
+            Attempt::Conflict => {}
+            Attempt::Begun(next) => {
+                let begun = next.upgrade.as_ref().ok_or(ServiceError::Contended)?;
                 return answer(parts, &next, begun).await;
             }
-            Written::Conflict => {}
         }
     }
     Err(ServiceError::Contended)
 }
 
-enum Written {
-    Done,
+/// Who asks for an upgrade, and as which operation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ask<'a> {
+    /// Operation id, used if the upgrade begins.
+    pub(crate) operation: &'a str,
+    /// Subject of who asks.
+    pub(crate) actor: &'a str,
+    /// The bulk operation that it is a part of.
+    pub(crate) parent: Option<&'a str>,
+}
+
+/// What became of an attempt to begin an upgrade.
+pub(crate) enum Attempt {
+    /// It has begun: the record says so.
+    Begun(Box<Record>),
+    /// There is nothing to do.
+    UpToDate,
+    /// The record is not the one that was read any more.
     Conflict,
 }
 
-async fn write(parts: &Parts, stored: &Stored<Record>, next: &Record) -> Answer<Written> {
-    match parts.cluster.put_record(stored, next).await {
-        Ok(()) => Ok(Written::Done),
-        Err(ClusterError::Conflict { .. }) => Ok(Written::Conflict),
+/// Begins the upgrade of the workspace, if its record is still the one that was read. Until then
+/// nothing is touched. What the cluster refuses it refuses later, to the operation, which then ends
+/// with the reason on the workspace.
+pub(super) async fn attempt(
+    parts: &Parts,
+    stored: &Stored<Record>,
+    ask: &Ask<'_>,
+) -> Answer<Attempt> {
+    let template = parts.templates.read(&stored.value.template.name).await?;
+    let Some(next) = begin(parts, &stored.value, &template, ask).await? else {
+        return Ok(Attempt::UpToDate);
+    };
+    let begun = next.upgrade.as_ref().ok_or(ServiceError::Contended)?;
+    match parts.cluster.put_record(stored, &next).await {
+        Ok(()) => {
+            tracing::info!(
+                workspace = next.id,
+                actor = ask.actor,
+                operation = ask.operation,
+                to = begun.template.version,
+                "upgrade begun"
+            );
+            Ok(Attempt::Begun(Box::new(next)))
+        }
+        Err(ClusterError::Conflict { .. }) => Ok(Attempt::Conflict),
         Err(error) => Err(error.into()),
     }
 }
 
 /// The record with the upgrade begun; `None`: there is nothing to do.
-async fn begin(
+pub(super) async fn begin(
     parts: &Parts,
-    caller: &Caller,
     record: &Record,
-    operation: &str,
+    template: &Template,
+    ask: &Ask<'_>,
 ) -> Answer<Option<Record>> {
-    let template = parts.templates.read(&record.template.name).await?;
     let input = RenderInput {
         owner: &record.owner,
         id: &record.id,
@@ -89,15 +110,32 @@ async fn begin(
         inputs: &record.inputs,
         strictness: Strictness::Upgrade,
     };
-    let manifest = render(&template, &input)?;
+    let mut manifest = render(template, &input)?;
+    carry_over(&record.manifest, &mut manifest);
+    if record.adopted {
+        carry_over_adopted(&record.manifest, &mut manifest);
+    }
+    let planned = claims(template, &input)?;
+    let exclusive = volumes::exclusive(parts, template, &manifest, &planned).await?;
+    // What a claim can do is known better now than when the pod was made.
+    let held = record.exclusive
+        || volumes::exclusive(parts, template, &record.manifest, &record.claims).await?;
     let intent = Intent {
-        operation: operation.to_owned(),
-        actor: caller.sub.clone(),
+        operation: ask.operation.to_owned(),
+        actor: ask.actor.to_owned(),
+        parent: ask.parent.map(ToOwned::to_owned),
         template: TemplateRef {
             name: template.name.clone(),
             version: template.version.clone(),
         },
-        mode: mode(parts, record, &template, &manifest).await?,
+        // As the more careful of what it has and what it would get demands.
+        mode: if held || exclusive {
+            Mode::Recreate
+        } else {
+            Mode::SideBySide
+        },
+        exclusive,
+        claims: planned,
         timing: template.settings.timing,
         manifest,
     };
@@ -106,33 +144,6 @@ async fn begin(
         Err(NotUpgraded::UpToDate) => Ok(None),
         Err(refused) => Err(ServiceError::NotUpgraded(refused)),
     }
-}
-
-/// How the pod can be replaced: as the more careful of what it has and what it would get demands.
-async fn mode(parts: &Parts, record: &Record, template: &Template, next: &Value) -> Answer<Mode> {
-    let broken = |error: serde_json::Error| TemplateError::Broken {
-        name: template.name.clone(),
-        problem: error.to_string(),
-    };
-    for manifest in [&record.manifest, next] {
-        let spec = manifest.get("spec").cloned().unwrap_or_default();
-        let spec: PodSpec = serde_json::from_value(spec).map_err(broken)?;
-        let mut claims: BTreeMap<String, Claim> = BTreeMap::new();
-        for source in spec
-            .volumes
-            .iter()
-            .flatten()
-            .filter_map(|volume| volume.persistent_volume_claim.as_ref())
-        {
-            let name = &source.claim_name;
-            claims.insert(name.clone(), parts.cluster.claim(name).await);
-        }
-        let claim = |name: &str| claims.get(name).copied().unwrap_or(Claim::Unreadable);
-        if mode::choose(&spec, claim, template.settings.side_by_side) == Mode::Recreate {
-            return Ok(Mode::Recreate);
-        }
-    }
-    Ok(Mode::SideBySide)
 }
 
 /// Makes sure that the operation is stored, wakes the engine, and tells what is under way.
@@ -145,7 +156,7 @@ async fn answer(parts: &Parts, record: &Record, begun: &Begun) -> Answer<Upgrade
         .put_operation(None, &running_operation(record, begun))
         .await
     {
-        Ok(()) | Err(ClusterError::Exists { .. }) => {}
+        Ok(_) | Err(ClusterError::Exists { .. }) => {}
         Err(error) => return Err(error.into()),
     }
     parts.engine.poke(&record.id);

@@ -55,6 +55,8 @@ pub enum Action {
 pub enum Target<'a> {
     /// No object.
     Nothing,
+    /// All workspaces, whoever owns them: what a bulk operation is about.
+    Everyone,
     /// A workspace.
     Workspace {
         /// Raw subject of its owner.
@@ -199,6 +201,7 @@ pub fn may(caller: &Caller, action: Action, target: Target<'_>) -> Result<(), De
                 Err(Denied::AccessDenied)
             }
         }
+        (Action::Read, Target::Everyone) if caller.is_admin() => Ok(()),
         (Action::Read, Target::Workspace { owner, .. }) => {
             if caller.is(owner) || caller.is_admin() {
                 Ok(())

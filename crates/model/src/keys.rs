@@ -79,6 +79,10 @@ pub const KIND: &str = "nogoo9/kind";
 pub const KIND_RECORD: &str = "workspace-record";
 /// Value of [`KIND`] on operations.
 pub const KIND_OPERATION: &str = "operation";
+/// Value of [`KIND`] on the chunks of bulk operations.
+pub const KIND_CHUNK: &str = "operation-chunk";
+/// Label on chunks: the id of their operation.
+pub const OPERATION: &str = "nogoo9/operation";
 
 /// Prefix that makes a key ours; user input never sets such keys.
 pub const PREFIX: &str = "nogoo9/";

@@ -70,6 +70,12 @@ pub fn operation(operation: &str) -> String {
     format!("nogoo9-op-{}", operation.trim_start_matches("op-"))
 }
 
+/// Name of the ConfigMap that holds a chunk of a bulk operation's targets.
+#[must_use]
+pub fn chunk(operation: &str, index: usize) -> String {
+    format!("{}-{index}", self::operation(operation))
+}
+
 fn pod(owner: &str, id: &str, infix: &str, facts: &[&str]) -> String {
     // Facts are separated by NUL, which none of them can hold: no two lists hash alike.
     let suffix = base32_sha256(facts.join("\0").as_bytes(), SUFFIX);

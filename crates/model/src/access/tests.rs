@@ -83,6 +83,24 @@ fn upgrade_all_is_for_admins_with_the_agreed_text() {
 }
 
 #[test]
+fn what_is_about_everyone_is_seen_by_admins_alone() {
+    for (role, expected) in [
+        (Role::Viewer, Err(Denied::AccessDenied)),
+        (Role::User, Err(Denied::AccessDenied)),
+        (Role::Admin, Ok(())),
+    ] {
+        let caller = caller("me", role);
+        assert_eq!(may(&caller, Action::Read, Target::Everyone), expected);
+        for action in [Action::Spawn, Action::Manage, Action::Upgrade, Action::Open] {
+            assert!(
+                may(&caller, action, Target::Everyone).is_err(),
+                "{action:?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn visibility_opens_pages_and_nothing_else() {
     let bob = caller("bob", Role::User);
     for (text, opens) in [

@@ -69,13 +69,13 @@ pub fn plan(
                         index: first + place,
                     };
                 }
-                Looked::As(seen) if seen != *target => {
+                Looked::As(seen) if *seen != *target => {
                     let next = next.get_or_insert_with(|| Chunk {
                         revision: chunk.revision.wrapping_add(1),
                         ..Chunk::clone(chunk)
                     });
                     if let Some(slot) = next.targets.get_mut(place) {
-                        *slot = seen;
+                        *slot = *seen;
                     }
                 }
                 Looked::As(_) | Looked::Same => {}
@@ -99,7 +99,7 @@ pub fn plan(
 
 enum Looked {
     Begin,
-    As(Target),
+    As(Box<Target>),
     Same,
 }
 
@@ -116,13 +116,13 @@ fn look(
             let by = head.cancelled.as_ref().map(|cancelled| &cancelled.actor);
             let by = by.map_or("", String::as_str);
             let why = Trouble::new("Cancelled", format!("cancelled by {by} before its turn"));
-            return Looked::As(target.ended(TargetState::Cancelled, &why));
+            return Looked::As(Box::new(target.ended(TargetState::Cancelled, &why)));
         }
         _ => return Looked::Same,
     }
     match sight(index, target) {
-        Sight::Begun(result) => Looked::As(target.seen(&result)),
-        Sight::Refused(state, why) => Looked::As(target.ended(state, &why)),
+        Sight::Begun(result) => Looked::As(Box::new(target.seen(&result))),
+        Sight::Refused(state, why) => Looked::As(Box::new(target.ended(state, &why))),
         Sight::Postponed => Looked::Same,
         Sight::Unbegun | Sight::Lost => Looked::Begin,
     }

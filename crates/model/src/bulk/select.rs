@@ -2,7 +2,7 @@
 
 use super::{Target, TargetState};
 use crate::container::Trouble;
-use crate::record::{Desired, Record};
+use crate::record::{Desired, Phase, Record};
 
 /// A workspace that may be a target, with what its template is now.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +21,7 @@ pub fn consider(candidate: Candidate<'_>) -> Option<Target> {
     let record = candidate.record;
     let skipped = match candidate.version {
         _ if record.desired == Desired::Deleted => return None,
-        Ok(version) if version == record.template.version => return None,
+        Ok(version) if version == current(record) => return None,
         Err(problem) => Some(Trouble::new("TemplateUnreadable", problem)),
         Ok(_) if record.desired == Desired::Stopped => Some(stopped()),
         Ok(_) => record
@@ -45,6 +45,17 @@ pub fn consider(candidate: Candidate<'_>) -> Option<Target> {
         pod_name: None,
         previous_pod_name: None,
         error: skipped,
+    })
+}
+
+/// The version that new requests meet: the successor's once it has taken over.
+fn current(record: &Record) -> &str {
+    let taken_over = record
+        .upgrade
+        .as_ref()
+        .filter(|upgrade| matches!(upgrade.phase, Phase::Committed { .. }));
+    taken_over.map_or(&record.template.version, |upgrade| {
+        &upgrade.template.version
     })
 }
 

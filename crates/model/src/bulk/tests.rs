@@ -308,6 +308,10 @@ fn which_workspaces_are_targets() {
     assert_eq!(state(&record.delete().unwrap(), Ok("v2")), None);
     let upgrading = record.begin_upgrade(intent("v2"), 1).unwrap();
     assert_eq!(state(&upgrading, Ok("v2")), skipped("UnderWay"));
+    let mut draining = upgrading;
+    draining.upgrade.as_mut().unwrap().phase = crate::record::Phase::Committed { at: 2 };
+    assert_eq!(state(&draining, Ok("v2")), None, "new requests meet it");
+    assert_eq!(state(&draining, Ok("v3")), skipped("UnderWay"));
 }
 
 #[test]

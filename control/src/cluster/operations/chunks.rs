@@ -1,0 +1,152 @@
+//! The targets of bulk operations.
+
+use super::super::{Cluster, ClusterError, Stored, limited};
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{DeleteParams, ListParams, PostParams};
+use nogoo9_model::bulk::Chunk;
+use nogoo9_model::{keys, name};
+use std::collections::BTreeSet;
+
+const DATA: &str = "chunk.json";
+/// Chunks of one page of a list.
+const PAGE: u32 = 500;
+
+impl Cluster {
+    /// A chunk of a bulk's targets, read live.
+    ///
+    /// # Errors
+    /// `NotFound` or another [`ClusterError`].
+    pub async fn chunk(
+        &self,
+        operation: &str,
+        index: usize,
+    ) -> Result<Stored<Chunk>, ClusterError> {
+        let name = name::chunk(operation, index);
+        let map = limited("read chunk", &name, self.config_maps_api().get(&name)).await?;
+        read(&map)
+    }
+
+    /// Creates a chunk.
+    ///
+    /// # Errors
+    /// `Exists` or another [`ClusterError`].
+    pub async fn create_chunk(&self, chunk: &Chunk) -> Result<Stored<Chunk>, ClusterError> {
+        let (name, map) = self.chunk_object(chunk, None)?;
+        let api = self.config_maps_api();
+        let params = PostParams::default();
+        let written = limited("create chunk", &name, api.create(&params, &map)).await?;
+        read(&written)
+    }
+
+    /// Replaces a chunk, if it is still the one that was read. Returns it as it is stored now.
+    ///
+    /// # Errors
+    /// `Conflict` if it is not, or another [`ClusterError`].
+    pub async fn put_chunk(
+        &self,
+        read: &Stored<Chunk>,
+        next: &Chunk,
+    ) -> Result<Stored<Chunk>, ClusterError> {
+        let (name, map) = self.chunk_object(next, Some(read))?;
+        let api = self.config_maps_api();
+        let params = PostParams::default();
+        let written = limited("write chunk", &name, api.replace(&name, &params, &map)).await?;
+        self::read(&written)
+    }
+
+    /// Deletes a chunk. Its name says whose it is, so there is nothing to mistake it for.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn delete_chunk(&self, operation: &str, index: usize) -> Result<(), ClusterError> {
+        let name = name::chunk(operation, index);
+        let api = self.config_maps_api();
+        match limited(
+            "delete chunk",
+            &name,
+            api.delete(&name, &DeleteParams::default()),
+        )
+        .await
+        {
+            Ok(_) | Err(ClusterError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Chunks that were made before `before` (seconds since the epoch), by operation: what a bulk
+    /// that never came to be has left behind is among them.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn old_chunks(&self, before: i64) -> Result<BTreeSet<(String, usize)>, ClusterError> {
+        let mut found = BTreeSet::new();
+        let selector = format!("{}={}", keys::KIND, keys::KIND_CHUNK);
+        let mut params = ListParams::default().labels(&selector).limit(PAGE);
+        loop {
+            let api = self.config_maps_api();
+            let page = limited("list", "chunks", api.list_metadata(&params)).await?;
+            for chunk in &page.items {
+                let made = chunk.metadata.creation_timestamp.as_ref();
+                let old = made.is_some_and(|made| made.0.as_second() < before);
+                let labels = chunk.metadata.labels.as_ref();
+                let operation = labels.and_then(|labels| labels.get(keys::OPERATION));
+                let name = chunk.metadata.name.as_deref().unwrap_or_default();
+                let index = name.rsplit('-').next().and_then(|index| index.parse().ok());
+                if let (true, Some(operation), Some(index)) = (old, operation, index) {
+                    found.insert((operation.clone(), index));
+                }
+            }
+            match page.metadata.continue_ {
+                Some(token) if !token.is_empty() => params = params.continue_token(&token),
+                _ => return Ok(found),
+            }
+        }
+    }
+
+    fn chunk_object(
+        &self,
+        chunk: &Chunk,
+        read: Option<&Stored<Chunk>>,
+    ) -> Result<(String, ConfigMap), ClusterError> {
+        let name = name::chunk(&chunk.operation, chunk.index);
+        let json =
+            serde_json::to_string(chunk).map_err(|error| malformed(&name, &error.to_string()))?;
+        let labels = [
+            (keys::KIND.to_owned(), keys::KIND_CHUNK.to_owned()),
+            (keys::OPERATION.to_owned(), chunk.operation.clone()),
+        ];
+        let map = ConfigMap {
+            metadata: ObjectMeta {
+                name: Some(name.clone()),
+                namespace: Some(self.namespace.clone()),
+                labels: Some(labels.into()),
+                uid: read.map(|read| read.uid.clone()),
+                resource_version: read.map(|read| read.resource_version.clone()),
+                ..ObjectMeta::default()
+            },
+            data: Some([(DATA.to_owned(), json)].into()),
+            ..ConfigMap::default()
+        };
+        Ok((name, map))
+    }
+}
+
+fn read(map: &ConfigMap) -> Result<Stored<Chunk>, ClusterError> {
+    let name = map.metadata.name.clone().unwrap_or_default();
+    let json = map.data.as_ref().and_then(|data| data.get(DATA));
+    let json = json.ok_or_else(|| malformed(&name, "the ConfigMap has no chunk.json"))?;
+    let value = serde_json::from_str(json).map_err(|error| malformed(&name, &error.to_string()))?;
+    Ok(Stored {
+        value,
+        resource_version: map.metadata.resource_version.clone().unwrap_or_default(),
+        uid: map.metadata.uid.clone().unwrap_or_default(),
+    })
+}
+
+fn malformed(object: &str, reason: &str) -> ClusterError {
+    ClusterError::Malformed {
+        object: format!("chunk {object}"),
+        reason: reason.to_owned(),
+    }
+}
