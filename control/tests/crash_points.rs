@@ -118,6 +118,7 @@ async fn asked(site: &Site, case: Case, id: &str) {
             Mode::Recreate
         },
         exclusive: case != Case::SideBySide,
+        claims: Vec::new(),
         timing: Timing {
             deadline: 600,
             settle: 0,
@@ -189,48 +190,60 @@ async fn assert_ended(site: &Site, case: Case, id: &str) {
 }
 
 #[tokio::test]
-async fn every_write_may_be_the_last() {
+async fn every_write_side_by_side_may_be_the_last() {
+    strike_every_write(Case::SideBySide).await;
+}
+
+#[tokio::test]
+async fn every_write_of_a_recreate_may_be_the_last() {
+    strike_every_write(Case::Recreate).await;
+}
+
+#[tokio::test]
+async fn every_write_of_a_restore_may_be_the_last() {
+    strike_every_write(Case::Restore).await;
+}
+
+async fn strike_every_write(case: Case) {
     let site = Site::start().await;
-    for case in Case::ALL {
-        let mut struck = 0;
-        for n in 1..=case.writes() + 8 {
-            for (kind, fault) in [
-                ("lost", Fault::Lost),
-                ("reply-lost", Fault::ReplyLost),
-                ("s500", Fault::Status(500)),
-                ("s429", Fault::Status(429)),
-                ("s409", Fault::Status(409)),
-            ] {
-                let id = format!("{}-{n}-{kind}", case.name());
-                asked(&site, case, &id).await;
-                let faults = Faults::at(n, fault);
-                let failures = to_the_end(&site, &[site.cluster(&faults)], &id).await;
-                assert_ended(&site, case, &id).await;
-                if case == Case::SideBySide {
-                    assert_order(&faults.made(), &id);
-                }
-                if faults.struck() {
-                    struck += 1;
-                    // Beside the fault only races with the scheduler, which marks pods too.
-                    let others = failures
-                        .iter()
-                        .filter(|failure| !matches!(failure, ClusterError::Conflict { .. }));
-                    assert!(
-                        others.count() <= 1,
-                        "{id}: one fault, one failed pass: {failures:?}"
-                    );
-                }
+    let mut struck = 0;
+    let writes = case.writes() + 6;
+    for n in 1..=writes {
+        for (kind, fault) in [
+            ("lost", Fault::Lost),
+            ("reply-lost", Fault::ReplyLost),
+            ("s500", Fault::Status(500)),
+            ("s429", Fault::Status(429)),
+            ("s409", Fault::Status(409)),
+        ] {
+            let id = format!("{}-{n}-{kind}", case.name());
+            asked(&site, case, &id).await;
+            let faults = Faults::at(n, fault);
+            let failures = to_the_end(&site, &[site.cluster(&faults)], &id).await;
+            assert_ended(&site, case, &id).await;
+            if case == Case::SideBySide {
+                assert_order(&faults.made(), &id);
+            }
+            if faults.struck() {
+                struck += 1;
+                // Beside the fault only races with the scheduler, which marks pods too.
+                let others = failures
+                    .iter()
+                    .filter(|failure| !matches!(failure, ClusterError::Conflict { .. }));
+                assert!(
+                    others.count() <= 1,
+                    "{id}: one fault, one failed pass: {failures:?}"
+                );
             }
         }
-        let (least, name) = (case.writes(), case.name());
-        assert!(
-            struck >= 5 * least,
-            "{name} takes at least {least} writes; {struck} faults struck"
-        );
     }
-    let schedules: usize = Case::ALL.iter().map(|case| 5 * (case.writes() + 8)).sum();
+    let (least, name) = (case.writes(), case.name());
+    assert!(
+        struck >= 5 * least,
+        "{name} takes at least {least} writes; {struck} faults struck"
+    );
     let pods = site.pods().await.len();
-    assert_eq!(pods, schedules, "one pod a workspace, nothing left over");
+    assert_eq!(pods, 5 * writes, "one pod a workspace, nothing left over");
 }
 
 /// The record says what is meant before a pod is made, and the old pod goes last.

@@ -126,6 +126,68 @@ impl Cluster {
         Ok(())
     }
 
+    /// Deletes the claims that `before` lists as unused and `after` does not, where no volume was
+    /// ever bound to them: they hold nothing.
+    ///
+    /// # Errors
+    /// [`ClusterError`]; those deleted before it stay deleted.
+    pub async fn drop_unbound_claims(
+        &self,
+        before: &Record,
+        after: &Record,
+    ) -> Result<(), ClusterError> {
+        let api = self.claims_api();
+        let gone = before
+            .unused_claims
+            .iter()
+            .filter(|claim| !after.unused_claims.contains(claim));
+        for planned in gone {
+            let name = planned.object.as_str();
+            let Some(there) = limited("read claim", name, api.get_opt(name)).await? else {
+                continue;
+            };
+            let bound = there
+                .spec
+                .as_ref()
+                .is_some_and(|spec| spec.volume_name.is_some());
+            if bound || !belongs(before, &there) {
+                continue;
+            }
+            self.delete_claim(before, &there).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes one claim, if it is still the one that was read; it goes once no pod uses it.
+    async fn delete_claim(
+        &self,
+        record: &Record,
+        claim: &PersistentVolumeClaim,
+    ) -> Result<bool, ClusterError> {
+        let name = claim.metadata.name.as_deref().unwrap_or_default();
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: claim.metadata.uid.clone(),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        match limited(
+            "delete claim",
+            name,
+            self.claims_api().delete(name, &params),
+        )
+        .await
+        {
+            Ok(_) => {
+                tracing::info!(workspace = record.id, claim = name, "claim deleted");
+                Ok(true)
+            }
+            Err(ClusterError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Deletes every claim of the workspace and its owner, also those that no version of its
     /// template names any more. They go once no pod uses them.
     ///
@@ -137,22 +199,7 @@ impl Cluster {
         let list = limited("list claims of", &record.id, api.list(&params)).await?;
         let mut deleted = 0;
         for claim in list.items.iter().filter(|claim| belongs(record, claim)) {
-            let name = claim.metadata.name.as_deref().unwrap_or_default();
-            let params = DeleteParams {
-                preconditions: Some(Preconditions {
-                    uid: claim.metadata.uid.clone(),
-                    resource_version: None,
-                }),
-                ..DeleteParams::default()
-            };
-            match limited("delete claim", name, api.delete(name, &params)).await {
-                Ok(_) => {
-                    deleted += 1;
-                    tracing::info!(workspace = record.id, claim = name, "claim deleted");
-                }
-                Err(ClusterError::NotFound { .. }) => {}
-                Err(error) => return Err(error),
-            }
+            deleted += usize::from(self.delete_claim(record, claim).await?);
         }
         Ok(deleted)
     }

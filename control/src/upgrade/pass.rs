@@ -160,6 +160,13 @@ async fn make(
                 "record written"
             );
         }
+        Write::DropClaims(next) => {
+            // The record goes last: what is interrupted here is repeated.
+            cluster
+                .drop_unbound_claims(&seen.record.value, next)
+                .await?;
+            cluster.put_record(&seen.record, next).await?;
+        }
         Write::DeleteRecord => {
             // The record goes last: as long as it is there, what was interrupted here is repeated.
             if seen.record.value.delete_data {

@@ -145,6 +145,7 @@ fn record(found: &Found, holder: &[&PodView], claim: impl Fn(&str) -> Claim) -> 
         manifest: cleaned(&found.pod, view),
         exclusive: mode::choose(&spec, claim, false) == Mode::Recreate,
         claims: Vec::new(),
+        unused_claims: Vec::new(),
         delete_data: false,
         previous: None,
         pod: PlannedPod {

@@ -64,11 +64,16 @@ impl Record {
     /// Takes in the claims of a template's version. Those of a name that is known stay as they are:
     /// data is never replaced by an upgrade.
     pub fn add_claims(&mut self, claims: Vec<PlannedClaim>) {
-        for claim in claims {
-            if !self.claims.iter().any(|known| known.name == claim.name) {
-                self.claims.push(claim);
-            }
-        }
+        let new = self.new_claims(claims);
+        self.unused_claims
+            .retain(|claim| !new.iter().any(|new| new.object == claim.object));
+        self.claims.extend(new);
+    }
+
+    /// Those of the claims that the workspace does not have yet.
+    pub(crate) fn new_claims(&self, claims: Vec<PlannedClaim>) -> Vec<PlannedClaim> {
+        let known = |claim: &PlannedClaim| self.claims.iter().any(|own| own.name == claim.name);
+        claims.into_iter().filter(|claim| !known(claim)).collect()
     }
 
     /// The claims that a pod with this manifest mounts, which must exist before it.
@@ -80,7 +85,8 @@ impl Record {
                 name.and_then(Value::as_str) == Some(claim.object.as_str())
             })
         };
-        self.claims.iter().filter(mounted)
+        let new = self.upgrade.iter().flat_map(|upgrade| &upgrade.claims);
+        self.claims.iter().chain(new).filter(mounted)
     }
 
     /// The record of the same workspace, wanted gone together with its claims. `None`: it is

@@ -119,6 +119,9 @@ pub struct Upgrade {
     /// Whether two pods of that manifest cannot be at once.
     #[serde(default)]
     pub exclusive: bool,
+    /// Claims that the workspace does not have yet. They become its own when the upgrade succeeds.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub claims: Vec<PlannedClaim>,
     /// How far it is.
     pub phase: Phase,
     /// Whether the successor was Ready when last looked at.
@@ -188,6 +191,9 @@ pub struct Record {
     /// The workspace's volumes, those of earlier versions of the template too.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub claims: Vec<PlannedClaim>,
+    /// Claims of an upgrade that failed. What was never bound to a volume is deleted.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub unused_claims: Vec<PlannedClaim>,
     /// Whether [`Desired::Deleted`] takes the claims along.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub delete_data: bool,
@@ -242,6 +248,8 @@ pub struct Intent {
     pub mode: Mode,
     /// Whether two pods of the new manifest cannot be at once.
     pub exclusive: bool,
+    /// Claims that the new version asks for.
+    pub claims: Vec<PlannedClaim>,
     /// Times set by the template.
     pub timing: Timing,
 }
@@ -288,6 +296,7 @@ impl Record {
             adopted: false,
             previous: None,
             claims: Vec::new(),
+            unused_claims: Vec::new(),
             delete_data: false,
             pod,
             replacements: Replacements::default(),
@@ -368,6 +377,7 @@ impl Record {
             template: intent.template,
             manifest: intent.manifest,
             exclusive: intent.exclusive,
+            claims: self.new_claims(intent.claims),
             phase: Phase::Starting,
             ready_seen: false,
             ready_losses: 0,

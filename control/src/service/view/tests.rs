@@ -26,6 +26,7 @@ fn record() -> Record {
         template: template_ref("v1"),
         inputs: serde_json::Map::new(),
         manifest: json!({"metadata": {"annotations": {}}}),
+        exclusive: false,
     };
     let mut record = Record::spawn(spawn, NOW - 100);
     record.pod.uid = Some("u1".into());
@@ -36,10 +37,13 @@ fn upgrading() -> Record {
     let intent = Intent {
         operation: "op-1".into(),
         actor: "alice".into(),
+        parent: None,
         template: template_ref("v2"),
         manifest: json!({}),
         mode: Mode::SideBySide,
         timing: Timing::default(),
+        exclusive: false,
+        claims: Vec::new(),
     };
     record().begin_upgrade(intent, NOW - 30).unwrap()
 }

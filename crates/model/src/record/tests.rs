@@ -36,6 +36,7 @@ pub(crate) fn intent(version: &str) -> Intent {
         manifest: json!({"spec": {"containers": [{"image": "two"}]}}),
         mode: Mode::SideBySide,
         exclusive: false,
+        claims: Vec::new(),
         timing: Timing::default(),
     }
 }

@@ -50,6 +50,9 @@ pub enum Write {
     },
     /// Replace the record, if it is still the one that was observed.
     PutRecord(Box<Record>),
+    /// Delete the claims that this record does not list as unused any more and that were never
+    /// bound, then replace the record, if it is still the one that was observed.
+    DropClaims(Box<Record>),
     /// Delete the record, if it is still the one that was observed.
     DeleteRecord,
     /// Create or replace the operation, if it is still the one that was observed.
@@ -227,9 +230,15 @@ pub(super) fn finish(
         next.template = upgrade.template.clone();
         next.manifest = upgrade.manifest.clone();
         next.exclusive = upgrade.exclusive;
+        next.add_claims(upgrade.claims.clone());
         next.adopted = false;
         next.pod = upgrade.successor.clone();
-    } else if let Some(error) = error {
+    } else {
+        next.unused_claims.extend(upgrade.claims.clone());
+    }
+    if outcome != State::Succeeded
+        && let Some(error) = error
+    {
         // A pod made from this manifest later on still tells what went wrong.
         let path = ["metadata", "annotations", keys::LAST_UPGRADE_ERROR];
         set(&mut next.manifest, &path, json!(error.to_string()));

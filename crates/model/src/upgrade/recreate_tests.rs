@@ -3,6 +3,7 @@
 use super::simulation::Cluster;
 use super::tests::{kind, steps};
 use super::*;
+use crate::claim::PlannedClaim;
 use crate::operation::{Phase as Shown, State};
 use crate::pod::{Phase as PodPhase, UpgradeState};
 use crate::record::tests::{recreate, running};
@@ -162,6 +163,33 @@ fn an_image_that_cannot_be_pulled_brings_the_old_version_back_at_once() {
     let error = record.manifest["metadata"]["annotations"][crate::keys::LAST_UPGRADE_ERROR].clone();
     assert_eq!(error, "ImagePullBackOff: no such image");
     assert_eq!(cluster.operation().state, State::Failed);
+}
+
+#[test]
+fn claims_become_the_workspaces_own_only_with_a_version_that_runs() {
+    let home = PlannedClaim::new("alice", "dev", "ns", "home", serde_json::json!({}));
+    let with_claim = || {
+        let mut record = running();
+        record.exclusive = true;
+        let mut intent = recreate("v2");
+        intent.claims = vec![home.clone()];
+        let record = record.begin_upgrade(intent, 2000).unwrap();
+        Cluster::new(record, vec![pod("u1", 1)])
+    };
+    let mut failing = with_claim();
+    failing.rejects = Some(Trouble::new("Forbidden", "exceeded quota"));
+    for _ in 0..8 {
+        failing.step();
+    }
+    let record = failing.record.as_ref().unwrap();
+    assert!(record.claims.is_empty());
+    assert_eq!(record.unused_claims, [home.clone()]);
+    steps(&mut failing, &["claims", "done"]);
+    assert!(failing.record.unwrap().unused_claims.is_empty());
+    let mut well = with_claim();
+    well.calm();
+    let record = well.record.unwrap();
+    assert_eq!((record.claims, record.unused_claims), (vec![home], vec![]));
 }
 
 #[test]

@@ -178,7 +178,7 @@ impl Cluster {
                 }
                 self.pod(uid).deleting = true;
             }
-            Write::PutRecord(record) => {
+            Write::PutRecord(record) | Write::DropClaims(record) => {
                 let before = self.record.as_ref().expect("a record");
                 assert_eq!(
                     (&record.owner, &record.id, record.since),

@@ -34,6 +34,9 @@ pub(super) fn keep(observed: &Observed<'_>, mine: &[&PodView], now: UnixSeconds)
     if let Some(plan) = tidy(observed, pod, mine) {
         return plan;
     }
+    if let Some(plan) = drop_claims(record) {
+        return plan;
+    }
     if select::is_routable(pod) {
         return Plan::Done;
     }
@@ -156,6 +159,16 @@ fn tidy(observed: &Observed<'_>, own: &PodView, mine: &[&PodView]) -> Option<Pla
     (extra > 0).then(|| Plan::wait(Wait::Duplicates { extra }))
 }
 
+/// Claims that a failed upgrade left.
+fn drop_claims(record: &Record) -> Option<Plan> {
+    if record.unused_claims.is_empty() {
+        return None;
+    }
+    let mut next = record.clone();
+    next.unused_claims.clear();
+    Some(Plan::write(Write::DropClaims(Box::new(next))))
+}
+
 /// The workspace should not run: its pods go, and with a deletion its record.
 pub(super) fn wind_down(record: &Record, mine: &[&PodView], now: UnixSeconds) -> Plan {
     let deleted = record.desired == Desired::Deleted;
@@ -170,6 +183,6 @@ pub(super) fn wind_down(record: &Record, mine: &[&PodView], now: UnixSeconds) ->
     match mine.first() {
         Some(pod) => wait_for_end(pod, now),
         None if deleted => Plan::write(Write::DeleteRecord),
-        None => Plan::Done,
+        None => drop_claims(record).unwrap_or(Plan::Done),
     }
 }

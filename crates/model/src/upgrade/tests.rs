@@ -19,6 +19,7 @@ pub(super) fn kind(plan: &Plan) -> &'static str {
             Write::Release { .. } => "release",
             Write::DeletePod { .. } => "delete",
             Write::PutRecord(_) => "record",
+            Write::DropClaims(_) => "claims",
             Write::DeleteRecord => "forget",
             Write::PutOperation(_) => "operation",
         },
