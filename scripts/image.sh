@@ -30,5 +30,5 @@ for tool in cat cp date env head id ls mkdir mv rm sha256sum sleep stat tail tou
   found=$(command -v "$tool")
   tools+=("$found=/bin/$tool")
 done
-scripts/image/pack.sh "$out/nogoo9-sample.tar" "localhost/nogoo9-sample:$tag" nogoo9-sample \
+ENTRYPOINT=/nogoo9-sample scripts/image/pack.sh "$out/nogoo9-sample.tar" "localhost/nogoo9-sample:$tag" nogoo9-sample \
   "$bin/nogoo9-sample" "${tools[@]}" =/data/ =/home/

@@ -7,6 +7,7 @@
 #   NAME  as registries have it, such as localhost/nogoo9:dev
 #   FILE  goes to PATH in the image (default: /basename). A directory's path ends in a slash and has
 #         no FILE: `=/data/`. The shared libraries that FILEs need come along.
+# ENTRYPOINT=PATH: what runs where a pod names no command of its own.
 set -euo pipefail
 umask 022
 
@@ -69,7 +70,7 @@ app=$(blob "$work/app.tar")
 
 cat >"$work/config" <<J
 {"created":"$date","architecture":"$arch","os":"linux",
-"config":{"User":"65532:65532","WorkingDir":"/","Env":["PATH=/:/usr/bin:/bin"],
+"config":{${ENTRYPOINT:+"\"Entrypoint\":[\"$ENTRYPOINT\"],"}"User":"65532:65532","WorkingDir":"/","Env":["PATH=/:/usr/bin:/bin"],
 "Labels":{"org.opencontainers.image.title":"$title","org.opencontainers.image.licenses":"Apache-2.0"}},
 "rootfs":{"type":"layers","diff_ids":["sha256:$base","sha256:$app"]},
 "history":[{"created":"$date","comment":"libraries"},{"created":"$date","comment":"programs"}]}
