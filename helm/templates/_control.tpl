@@ -32,7 +32,13 @@ ports:
   - name: control-admin
     containerPort: 9020
 {{ include "nogoo9.liveness" "control-admin" }}
-{{- if ne .Values.layout "pod" }}
+{{- if eq .Values.layout "pod" }}
+# The proxy beside it serves until its drain is over, and so does control. It has no readiness of its
+# own here: workspaces are served while it is away.
+lifecycle:
+  preStop:
+    sleep: {seconds: {{ add .Values.proxy.drain 3 }}}
+{{- else }}
 {{ include "nogoo9.readiness" "control-admin" }}
 # Proxies learn that this pod is leaving before it stops to listen.
 lifecycle:
