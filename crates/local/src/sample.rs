@@ -1,5 +1,5 @@
 //! `nogoo9-sample`: a workspace to try things with. A page with a real shell, a clock
-//! that streams, an upload, and a few endpoints that tests and demonstrations need
+//! that streams, an upload, files that outlive the pod, and a few endpoints that tests and demonstrations need
 //! (slow, streamed, echoed and failing answers).
 //!
 //! It is an ordinary workspace application: it knows nothing of the edge in front of
@@ -8,6 +8,7 @@
 //! sockets close with 1012 (service restart).
 
 mod config;
+mod files;
 mod page;
 mod routes;
 mod shell;

@@ -23,6 +23,9 @@ pub struct Config {
     pub shell: PathBuf,
     /// `HOME`, where shells start.
     pub home: Option<PathBuf>,
+    /// Where files are kept: `NOGOO9_VOLUME_DATA`, by which the process kubelet tells the folder of
+    /// a volume named `data`, else `NOGOO9_SAMPLE_DATA`. Unset or no folder: none are kept.
+    pub data: Option<PathBuf>,
     /// `PATH` of shells.
     pub path: String,
     /// `START_DELAY_MS`: how long it waits before it listens.
@@ -85,6 +88,10 @@ impl Config {
                 .filter(|path| path.exists())
                 .unwrap_or_else(fallback),
             home: text("HOME").map(PathBuf::from).filter(|path| path.is_dir()),
+            data: text("NOGOO9_VOLUME_DATA")
+                .or_else(|| text("NOGOO9_SAMPLE_DATA"))
+                .map(PathBuf::from)
+                .filter(|path| path.is_dir()),
             path: text("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".to_owned()),
             start_delay: delay("START_DELAY_MS")?,
             ready_delay: delay("READY_DELAY_MS")?,

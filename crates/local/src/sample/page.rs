@@ -136,6 +136,21 @@ fn markup(sample: &Sample) -> Markup {
                         div #terminal {}
                         p.hint { "Tab belongs to the shell; " kbd { "F6" } " leaves the terminal." }
                     }
+                    @if config.data.is_some() {
+                        section aria-labelledby="files-title" {
+                            div.bar {
+                                h2 #files-title { "Notes and files" }
+                                span #notes-state.state role="status" {}
+                            }
+                            p.hint.above { "They are on this workspace's own volume, and outlive its pods and upgrades." }
+                            form #notes {
+                                label.skip for="notes-text" { "Notes" }
+                                textarea #notes-text rows="5" maxlength="100000" placeholder="Write something down…" {}
+                                button type="submit" { "Save notes" }
+                            }
+                            ul #files-list {}
+                        }
+                    }
                     section aria-labelledby="upload-title" {
                         div.bar { h2 #upload-title { "Upload" } }
                         form #upload {

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
-use super::{Sample, page, shell, sockets};
+use super::{Sample, files, page, shell, sockets};
 
 type Shared = State<Arc<Sample>>;
 
@@ -36,6 +36,11 @@ pub(super) fn router(sample: Arc<Sample>) -> Router {
         .route("/assets/{name}", get(page::asset))
         .route("/healthz", get(health))
         .route("/info", get(info))
+        .route("/files", get(files::list))
+        .route(
+            "/files/{name}",
+            get(files::get).put(files::put).delete(files::delete),
+        )
         .route("/headers", any(headers))
         .route("/events", get(events))
         .route("/upload", post(upload).put(upload))

@@ -14,7 +14,10 @@ use super::{DataDir, SYSTEM_NAMESPACE, UpError, WORKSPACES_NAMESPACE, data_dir::
 use crate::apiserver::{Pki, kubeconfig};
 
 /// Templates that local mode starts with.
-const TEMPLATES: [&str; 1] = [include_str!("../templates/sample.yaml")];
+const TEMPLATES: [&str; 2] = [
+    include_str!("../templates/sample.yaml"),
+    include_str!("../templates/notebook.yaml"),
+];
 /// Longest wait for one object.
 const CALL: Duration = Duration::from_secs(10);
 
@@ -103,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sample_template_is_one() {
+    fn the_sample_templates_are_templates() {
         for text in TEMPLATES {
             let template: ConfigMap = serde_saphyr::from_str(text).unwrap();
             let annotations = template.metadata.annotations.unwrap();
@@ -112,9 +115,16 @@ mod tests {
             serde_json::from_str::<serde_json::Value>(schema).unwrap();
             let labels = template.metadata.labels.unwrap();
             assert_eq!(labels["nogoo9/pod-template"], "true");
-            let spec = &template.data.unwrap()["spec"];
-            let spec: k8s_openapi::api::core::v1::PodSpec = serde_saphyr::from_str(spec).unwrap();
-            assert!(spec.volumes.is_none(), "a template without a claim");
+            let data = template.data.unwrap();
+            let spec: k8s_openapi::api::core::v1::PodSpec =
+                serde_saphyr::from_str(&data["spec"]).unwrap();
+            // One of them upgrades side by side, the other by recreation.
+            let mounts = spec.volumes.is_some();
+            assert_eq!(
+                mounts,
+                template.metadata.name.as_deref() == Some("notebook")
+            );
+            assert_eq!(data.contains_key("claims"), mounts);
         }
     }
 }

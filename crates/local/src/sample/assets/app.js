@@ -130,6 +130,66 @@
   connect();
   terminal.focus();
 
+  // --- Notes and files ---------------------------------------------------------
+
+  const NOTES = "files/notes.txt";
+
+  function notes(name, text = name) {
+    const badge = element("notes-state");
+    badge.dataset.state = name;
+    badge.textContent = text;
+  }
+
+  async function list() {
+    const answer = await fetch(here("files"));
+    if (!answer.ok) return;
+    const { files } = await answer.json();
+    element("files-list").replaceChildren(...files.map(({ name, bytes }) => {
+      const item = document.createElement("li");
+      const link = document.createElement("a");
+      link.href = here(`files/${encodeURIComponent(name)}`);
+      link.textContent = name;
+      const size = document.createElement("span");
+      size.textContent = `${bytes.toLocaleString()} bytes`;
+      item.append(link, size);
+      return item;
+    }));
+  }
+
+  // Workspaces without a volume have no such section.
+  if (element("notes")) {
+    const text = element("notes-text");
+    const failed = () => notes("disconnected", "not reached; try again");
+    fetch(here(NOTES))
+      .then(async (answer) => {
+        // Not over what was typed while it was on its way.
+        if (answer.ok && !text.value) text.value = await answer.text();
+      })
+      .then(list)
+      .catch(failed);
+    text.addEventListener("input", () => notes("connecting", "not saved"));
+    element("notes").addEventListener("submit", async (event) => {
+      event.preventDefault();
+      const button = event.target.querySelector("button");
+      const saved = text.value;
+      button.disabled = true;
+      notes("connecting", "saving");
+      try {
+        const answer = await fetch(here(NOTES), { method: "PUT", body: saved });
+        if (answer.ok) {
+          if (text.value === saved) notes("connected", "saved");
+          else notes("connecting", "not saved");
+          await list();
+        } else {
+          notes("disconnected", `not saved (status ${answer.status})`);
+        }
+      } catch {
+        failed();
+      }
+      button.disabled = false;
+    });
+  }
+
   // --- Upload ------------------------------------------------------------------
 
   const hex = (buffer) => [...new Uint8Array(buffer)].map((b) => b.toString(16).padStart(2, "0")).join("");
