@@ -1,15 +1,17 @@
-//! The HTTP surface: JSON API, MCP, login and the page at `/`, behind one set of limits.
+//! The HTTP surface: JSON API, events, MCP, login and the console, behind one set of limits.
 
+mod absent;
 mod api;
 mod auth;
-mod page;
+mod events;
 mod reply;
+mod ui;
 
-pub use auth::{Auth, Proof, any_caller, authority, bearer_caller};
+pub use auth::{Auth, Proof, Until, any_caller, authority, bearer_caller};
 
 use crate::mcp;
 use crate::service::Service;
-use axum::Router;
+use axum::{Extension, Router};
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Response;
@@ -48,16 +50,13 @@ pub fn router(app: App) -> Router {
     let api = api::router(app.service.clone())
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(from_fn(timeout))
+        .layer(Extension(app.stop.clone()))
         .layer(from_fn_with_state(app.auth.clone(), any_caller));
     Router::new()
         .nest("/api/v1", api)
         .merge(mcp)
-        .merge(
-            page::router(app)
-                .layer(DefaultBodyLimit::max(MAX_BODY))
-                .layer(from_fn(timeout)),
-        )
-        .fallback(|| async { reply::not_found() })
+        .merge(absent::router(app.clone()).layer(from_fn(timeout)))
+        .merge(ui::router(app).layer(from_fn(timeout)))
 }
 
 /// What wraps every route, login's too.

@@ -1,5 +1,6 @@
 //! The process: parts put together, listeners, readiness, and an orderly end.
 
+use crate::bulk;
 use crate::cluster::{Caches, Cluster};
 use crate::config::Settings;
 use crate::http::{App, Auth, limits, router};
@@ -190,6 +191,7 @@ impl Control {
             metrics,
             feed: Feed::default(),
         });
+        let bulks = tokio::spawn(bulk::run(service.clone(), stop.clone()));
 
         let policy = Arc::new(policy(settings));
         let (authenticator, refresher) = authenticator(settings, &key, &policy)?;
@@ -210,7 +212,7 @@ impl Control {
         let engine = tokio::spawn(async move {
             // Keys are refreshed for as long as the engine runs.
             let _refresher = refresher;
-            if let Err(error) = worker.await {
+            if let Err(error) = tokio::try_join!(worker, bulks) {
                 tracing::error!(%error, "the engine ended by itself");
                 stop.cancel();
             }

@@ -4,7 +4,10 @@
 //! change the workspace's record, by compare-and-swap, and wake the engine; they touch no pod. What
 //! is another's and what is not there give the same answer, field by field.
 
+mod absent;
+mod bulk;
 mod error;
+mod feed;
 mod ids;
 mod lifecycle;
 mod links;
@@ -14,16 +17,22 @@ mod templates;
 mod types;
 mod upgrades;
 mod view;
+mod volumes;
 mod workspaces;
 
+pub use absent::Origin;
 pub use error::{ErrorBody, ErrorCode, ServiceError};
+pub use feed::{Event, Feed, Subscription};
 pub use links::Links;
 pub use metrics::Metrics;
 pub use types::*;
+pub(crate) use upgrades::{Ask, Attempt};
 
-use crate::cluster::{Caches, Cluster};
+use crate::cluster::{Caches, Cluster, Stored};
 use crate::template::source::Source;
 use crate::upgrade::{Engine, Proxies};
+use nogoo9_model::UnixSeconds;
+use nogoo9_model::absent::Absent;
 use nogoo9_model::access::{Action, Caller, Denied, Target, Visibility, may};
 use nogoo9_model::record::Record;
 use std::sync::Arc;
@@ -44,6 +53,8 @@ pub struct Parts {
     pub links: Links,
     /// Counts.
     pub metrics: Metrics,
+    /// Who looks on.
+    pub feed: Feed,
 }
 
 /// Commands and queries. Clones share everything.
@@ -79,6 +90,14 @@ impl Service {
         self.count("get_workspace", workspaces::get(&self.0, caller, id).await)
     }
 
+    /// Looks on in the caller's name, until `end` at the latest.
+    ///
+    /// # Errors
+    /// The token lacks the scope, or too many look on already.
+    pub async fn subscribe(&self, caller: &Caller, end: UnixSeconds) -> Answer<Subscription> {
+        self.count("subscribe", feed::subscribe(&self.0, caller, end).await)
+    }
+
     /// Makes a workspace.
     ///
     /// # Errors
@@ -105,6 +124,37 @@ impl Service {
         )
     }
 
+    /// What a workspace without pods is doing, for whoever may open its pages at `origin`.
+    ///
+    /// # Errors
+    /// [`ServiceError`]; the same where it is not theirs and where it is not there.
+    pub async fn look_at_absent(
+        &self,
+        caller: &Caller,
+        id: &str,
+        origin: Origin,
+    ) -> Answer<Absent> {
+        let told = absent::look(&self.0, caller, id, origin);
+        self.count("look_at_absent", told)
+    }
+
+    /// Starts a workspace for whoever may open its pages at `origin`, and start it.
+    ///
+    /// # Errors
+    /// As [`Self::look_at_absent`], and [`Self::start_workspace`].
+    pub async fn start_absent(&self, caller: &Caller, id: &str, origin: Origin) -> Answer<Absent> {
+        self.count(
+            "start_absent",
+            absent::start(&self.0, caller, id, origin).await,
+        )
+    }
+
+    /// Addresses of workspaces.
+    #[must_use]
+    pub fn links(&self) -> &Links {
+        &self.0.links
+    }
+
     /// Stops a workspace; its record stays.
     ///
     /// # Errors
@@ -113,14 +163,18 @@ impl Service {
         self.count("stop_workspace", lifecycle::stop(&self.0, caller, id).await)
     }
 
-    /// Deletes a workspace.
+    /// Deletes a workspace, and its volumes if that is asked for.
     ///
     /// # Errors
     /// [`ServiceError`].
-    pub async fn delete_workspace(&self, caller: &Caller, id: &str) -> Answer<Deletion> {
+    pub async fn delete_workspace(
+        &self,
+        caller: &Caller,
+        args: &DeleteWorkspace,
+    ) -> Answer<Deletion> {
         self.count(
             "delete_workspace",
-            lifecycle::delete(&self.0, caller, id).await,
+            lifecycle::delete(&self.0, caller, args).await,
         )
     }
 
@@ -135,12 +189,41 @@ impl Service {
         )
     }
 
-    /// One operation.
+    /// Begins an upgrade of all outdated workspaces, durably, and returns; or tells what it would do.
+    ///
+    /// # Errors
+    /// [`ServiceError`]; then nothing was touched.
+    pub async fn upgrade_all_workspaces(
+        &self,
+        caller: &Caller,
+        args: &UpgradeAllWorkspaces,
+    ) -> Answer<UpgradeAll> {
+        self.count(
+            "upgrade_all_workspaces",
+            bulk::upgrade_all(&self.0, caller, args).await,
+        )
+    }
+
+    /// One operation, with a page of its workspaces.
     ///
     /// # Errors
     /// [`ServiceError`].
-    pub async fn get_operation(&self, caller: &Caller, id: &str) -> Answer<Operation> {
-        self.count("get_operation", operations::get(&self.0, caller, id).await)
+    pub async fn get_operation(&self, caller: &Caller, args: &GetOperation) -> Answer<Operation> {
+        self.count(
+            "get_operation",
+            operations::get(&self.0, caller, args).await,
+        )
+    }
+
+    /// Ends a bulk: what has not begun is cancelled, what is under way ends by itself.
+    ///
+    /// # Errors
+    /// [`ServiceError`].
+    pub async fn cancel_operation(&self, caller: &Caller, id: &str) -> Answer<Operation> {
+        self.count(
+            "cancel_operation",
+            operations::cancel(&self.0, caller, id).await,
+        )
     }
 
     /// One operation, once it ended or moved on, or after the given time.
@@ -207,6 +290,20 @@ impl Service {
                 .map(|scopes| scopes.iter().cloned().collect()),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
+    }
+
+    /// What it works with, for those who carry out what it has promised.
+    pub(crate) fn parts(&self) -> &Parts {
+        &self.0
+    }
+
+    /// Begins one upgrade of a bulk, exactly as that of one workspace begins.
+    pub(crate) async fn begin_upgrade(
+        &self,
+        stored: &Stored<Record>,
+        ask: &Ask<'_>,
+    ) -> Answer<Attempt> {
+        upgrades::attempt(&self.0, stored, ask).await
     }
 
     fn count<T>(&self, command: &'static str, result: Answer<T>) -> Answer<T> {

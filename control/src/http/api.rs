@@ -1,8 +1,10 @@
 //! `/api/v1`: the JSON API, a thin adapter over the service.
 
+mod operations;
+
 use super::events::events;
 use super::reply::{bad_body, bad_query, json, method_not_allowed, not_found};
-use crate::service::{DeleteWorkspace, ListWorkspaces, Service, SpawnWorkspace, WaitForOperation};
+use crate::service::{DeleteWorkspace, ListWorkspaces, Service, SpawnWorkspace};
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Extension, Path, Query, State};
 use axum::response::{IntoResponse, Response};
@@ -23,9 +25,7 @@ pub(super) fn router(service: Service) -> Router {
         .route("/workspaces/{id}/start", post(start))
         .route("/workspaces/{id}/stop", post(stop))
         .route("/workspaces/{id}/upgrade", post(upgrade))
-        .route("/operations", get(operations))
-        .route("/operations/{id}", get(operation))
-        .route("/operations/{id}/wait", get(wait))
+        .merge(operations::router())
         .route("/templates", get(templates))
         .route("/templates/{name}", get(template))
         .route("/capabilities", get(capabilities))
@@ -116,45 +116,6 @@ async fn upgrade(
     Path(id): Path<String>,
 ) -> Response {
     json(service.upgrade_workspace(&caller, &id).await)
-}
-
-async fn operations(State(service): State<Service>, Extension(caller): By) -> Response {
-    json(service.list_operations(&caller).await)
-}
-
-async fn operation(
-    State(service): State<Service>,
-    Extension(caller): By,
-    Path(id): Path<String>,
-) -> Response {
-    json(service.get_operation(&caller, &id).await)
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct WaitQuery {
-    #[serde(default)]
-    seconds: Option<u8>,
-    #[serde(default)]
-    since_revision: Option<String>,
-}
-
-async fn wait(
-    State(service): State<Service>,
-    Extension(caller): By,
-    Path(operation_id): Path<String>,
-    query: Result<Query<WaitQuery>, QueryRejection>,
-) -> Response {
-    let Query(query) = match query {
-        Ok(query) => query,
-        Err(rejection) => return bad_query(&rejection),
-    };
-    let wait = WaitForOperation {
-        operation_id,
-        seconds: query.seconds.unwrap_or(crate::service::MAX_WAIT),
-        since_revision: query.since_revision,
-    };
-    json(service.wait_for_operation(&caller, &wait).await)
 }
 
 async fn templates(State(service): State<Service>, Extension(caller): By) -> Response {

@@ -7,6 +7,7 @@ use axum::response::Response;
 use http::{HeaderValue, header};
 use nogoo9_identity::challenge::{challenge, metadata_url};
 use nogoo9_identity::{Authenticator, TokenError, Via};
+use nogoo9_model::UnixSeconds;
 use nogoo9_model::access::Caller;
 use nogoo9_runtime::kube::ServerClock;
 use std::sync::Arc;
@@ -24,10 +25,14 @@ struct Inner {
     clock: ServerClock,
 }
 
+/// When what proves the caller ends: no stream opened by it may outlive that.
+#[derive(Debug, Clone, Copy)]
+pub struct Until(pub UnixSeconds);
+
 /// What a request proves.
 pub enum Proof {
-    /// A verified caller, by cookie or bearer.
-    Caller(Caller, Via),
+    /// A verified caller, by cookie or bearer, and until when.
+    Caller(Caller, Via, Until),
     /// Nothing that counts.
     Nothing,
     /// A bearer token that is ours and does not verify.
@@ -47,16 +52,28 @@ impl Auth {
         }))
     }
 
-    /// Who sent the request.
+    /// Who sent the request to the console.
     pub async fn prove(&self, method: &http::Method, headers: &http::HeaderMap) -> Proof {
+        self.prove_on(method, headers, &self.0.host).await
+    }
+
+    /// Who sent the request to `host`, which sessions are bound to.
+    pub async fn prove_on(
+        &self,
+        method: &http::Method,
+        headers: &http::HeaderMap,
+        host: &str,
+    ) -> Proof {
         let inner = &self.0;
         let now = inner.clock.now();
         match inner
             .authenticator
-            .authenticate_async(method, headers, &inner.host, now)
+            .authenticate_async(method, headers, host, now)
             .await
         {
-            Ok(Some(proof)) => Proof::Caller(proof.caller().clone(), proof.via),
+            Ok(Some(proof)) => {
+                Proof::Caller(proof.caller().clone(), proof.via, Until(proof.expires()))
+            }
             Ok(None) => Proof::Nothing,
             Err(error) => Proof::Refused(error),
         }
@@ -86,8 +103,9 @@ pub fn authority(url: &Url) -> String {
 /// Lets verified callers through, with [`Caller`] among the request's extensions.
 pub async fn any_caller(State(auth): State<Auth>, mut request: Request, next: Next) -> Response {
     match auth.prove(request.method(), request.headers()).await {
-        Proof::Caller(caller, _) => {
+        Proof::Caller(caller, _, until) => {
             request.extensions_mut().insert(caller);
+            request.extensions_mut().insert(until);
             next.run(request).await
         }
         Proof::Nothing => auth.unauthorized(None),
@@ -99,11 +117,11 @@ pub async fn any_caller(State(auth): State<Auth>, mut request: Request, next: Ne
 /// itself shall not drive tools.
 pub async fn bearer_caller(State(auth): State<Auth>, mut request: Request, next: Next) -> Response {
     match auth.prove(request.method(), request.headers()).await {
-        Proof::Caller(caller, Via::Bearer) => {
+        Proof::Caller(caller, Via::Bearer, _) => {
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
-        Proof::Caller(_, Via::Cookie) | Proof::Nothing => auth.unauthorized(None),
+        Proof::Caller(_, Via::Cookie, _) | Proof::Nothing => auth.unauthorized(None),
         Proof::Refused(error) => auth.unauthorized(Some(error)),
     }
 }

@@ -60,6 +60,19 @@ pub enum ServiceError {
         /// The limit in bytes.
         limit: usize,
     },
+    /// Too many bulks are under way.
+    #[error(
+        "{running} upgrades of many workspaces are under way already; wait until one has ended, or cancel one"
+    )]
+    TooManyBulks {
+        /// How many.
+        running: usize,
+    },
+    /// An upgrade of one workspace is under way, and that runs to its end.
+    #[error(
+        "the upgrade of one workspace is not cancelled half way: it ends by itself, and goes back to the old version by itself if the new one does not become ready"
+    )]
+    NotCancellable,
     /// No place is left among the onlookers.
     #[error("too many pages are following what changes; close some, or try again in a moment")]
     TooManyStreams,
@@ -171,7 +184,10 @@ impl ServiceError {
             | Self::Template(TemplateError::Broken { .. }) => ErrorCode::TemplateBroken,
             Self::Template(TemplateError::NotFound { .. }) => ErrorCode::TemplateNotFound,
             Self::IdTaken { .. } => ErrorCode::IdTaken,
-            Self::Deleting { .. } | Self::NotUpgraded(_) => ErrorCode::Conflict,
+            Self::Deleting { .. }
+            | Self::TooManyBulks { .. }
+            | Self::NotCancellable
+            | Self::NotUpgraded(_) => ErrorCode::Conflict,
             Self::Refused(..) => ErrorCode::Refused,
             Self::TooLarge { .. } => ErrorCode::TooLarge,
             Self::Template(TemplateError::Unreadable { .. })
@@ -308,6 +324,13 @@ mod tests {
                 422,
                 "Forbidden: exceeded quota: q",
             ),
+            (
+                ServiceError::TooManyBulks { running: 10 },
+                "conflict",
+                409,
+                "10 upgrades of many workspaces",
+            ),
+            (ServiceError::NotCancellable, "conflict", 409, "by itself"),
             (ServiceError::Contended, "unavailable", 503, "try again"),
             (
                 ServiceError::Cluster {

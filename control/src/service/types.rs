@@ -1,8 +1,10 @@
 //! Arguments and answers, shared by JSON API and MCP tools: camelCase on the wire, absent rather
 //! than null.
 
-use nogoo9_model::container::Trouble;
-use nogoo9_model::operation::{Kind, Phase, State};
+mod operations;
+
+pub use operations::*;
+
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -26,14 +28,6 @@ pub struct DeleteWorkspace {
     /// same id from the same template gets them back.
     #[serde(default)]
     pub delete_data: bool,
-}
-
-/// Names one operation.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct OperationId {
-    /// Id of the operation, as upgrade_workspace returned it.
-    pub operation_id: String,
 }
 
 /// Names one template.
@@ -80,37 +74,9 @@ pub struct SpawnWorkspace {
     pub user_sub: Option<String>,
 }
 
-/// How long to wait for an operation.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct WaitForOperation {
-    /// Id of the operation, as upgrade_workspace returned it.
-    pub operation_id: String,
-    /// Longest wait in seconds, 0 to 25. It ends earlier when the operation ends or moves on.
-    #[serde(default = "default_wait")]
-    #[schemars(schema_with = "seconds_schema")]
-    pub seconds: u8,
-    /// The `revision` of the last answer: with it, no step in between is missed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
-    pub since_revision: Option<String>,
-}
-
-/// Longest wait, in seconds: well under the usual 30 and 60 s time limits of clients.
-pub const MAX_WAIT: u8 = 25;
-
-fn default_wait() -> u8 {
-    20
-}
-
-// Written out, since the derived ones name the format `uint16` or `uint8`, of which strict clients
-// complain.
+// Written out, since the derived one names the format `uint16`, of which strict clients complain.
 fn port_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "integer", "minimum": 1, "maximum": 65_535})
-}
-
-fn seconds_schema(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "integer", "minimum": 0, "maximum": MAX_WAIT})
 }
 
 /// What a workspace is doing.
@@ -294,93 +260,6 @@ pub struct Upgrade {
     pub operation_id: Option<String>,
     /// What to do next.
     pub next: String,
-}
-
-/// One workspace within an operation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct OperationTarget {
-    /// Id of the workspace.
-    pub id: String,
-    /// Where it stands.
-    pub state: State,
-    /// How far it is.
-    pub phase: Phase,
-    /// The same in a sentence.
-    pub message: String,
-    /// Name of the new pod.
-    pub pod_name: String,
-    /// Name of the pod that it replaces.
-    pub previous_pod_name: String,
-    /// Version before.
-    pub from_version: String,
-    /// Version after.
-    pub to_version: String,
-    /// How the pod is replaced.
-    pub mode: UpgradeMode,
-    /// Why it failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "OperationError")]
-    pub error: Option<OperationError>,
-}
-
-/// Why an upgrade failed, in Kubernetes' own words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct OperationError {
-    /// Short, such as `ImagePullBackOff`.
-    pub reason: String,
-    /// Longer.
-    pub message: String,
-}
-
-impl From<Trouble> for OperationError {
-    fn from(trouble: Trouble) -> Self {
-        Self {
-            reason: trouble.reason,
-            message: trouble.message,
-        }
-    }
-}
-
-/// An operation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Operation {
-    /// Id.
-    pub operation_id: String,
-    /// What it does.
-    pub kind: Kind,
-    /// Subject of who asked for it.
-    pub actor: String,
-    /// Where it stands.
-    pub state: State,
-    /// Whether nothing more will happen.
-    pub done: bool,
-    /// Changes with every step; give it to wait_for_operation to miss none.
-    pub revision: String,
-    /// Where it stands, in a sentence.
-    pub message: String,
-    /// When it was asked for (RFC 3339).
-    pub started_at: String,
-    /// When it ended (RFC 3339).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
-    pub finished_at: Option<String>,
-    /// The workspaces.
-    pub targets: Vec<OperationTarget>,
-    /// What to do next, while it is not done.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
-    pub next: Option<String>,
-}
-
-/// Operations.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Operations {
-    /// Newest first.
-    pub operations: Vec<Operation>,
 }
 
 /// A template.

@@ -1,11 +1,14 @@
 //! What callers see of records, pods, operations and templates. Pure.
 
+mod operation;
+
+pub(super) use operation::{FOLLOW, bulk_target, operation};
+
 use super::links::Links;
 use super::types::{self, Outdated, Status};
 use crate::template::{Template, TemplateError};
-use nogoo9_model::operation::{self, Phase, State};
 use nogoo9_model::pod::PodView;
-use nogoo9_model::record::{Desired, Record};
+use nogoo9_model::record::{self, Desired, Record, Upgrade};
 use nogoo9_model::upgrade::{Observed, Plan, ProxyReport, Wait, plan};
 use nogoo9_model::{UnixSeconds, keys, select};
 use serde_json::Value;
@@ -29,6 +32,8 @@ pub(super) fn workspace(
 ) -> types::Workspace {
     let (status, message) = status(record, pods, proxies, now);
     let upgrade = record.upgrade.as_ref();
+    // Once a successor took over, the workspace is what it is; the old pod only drains.
+    let current = taken_over(record).map_or(&record.template, |upgrade| &upgrade.template);
     types::Workspace {
         id: record.id.clone(),
         name: record.name.clone(),
@@ -39,15 +44,20 @@ pub(super) fn workspace(
         path_url: links.path(&record.id),
         pod_name: (record.desired == Desired::Running).then(|| serving(record, pods).to_owned()),
         template: record.template.name.clone(),
-        version: record.template.version.clone(),
+        version: current.version.clone(),
         latest_version: template.ok().map(|template| template.version.clone()),
         outdated: match template {
-            Ok(template) if template.version == record.template.version => Outdated::No,
+            Ok(template) if template.version == current.version => Outdated::No,
             Ok(_) => Outdated::Yes,
             Err(_) => Outdated::Unknown,
         },
         last_upgrade_error: last_error(record),
         operation_id: upgrade.map(|upgrade| upgrade.operation.clone()),
+        claims: record
+            .claims
+            .iter()
+            .map(|claim| claim.name.clone())
+            .collect(),
         created_at: time(record.since),
     }
 }
@@ -67,8 +77,16 @@ fn last_error(record: &Record) -> Option<String> {
     error.as_str().map(ToOwned::to_owned)
 }
 
+/// The upgrade under way whose successor serves, if there is one.
+fn taken_over(record: &Record) -> Option<&Upgrade> {
+    record
+        .upgrade
+        .as_ref()
+        .filter(|upgrade| matches!(upgrade.phase, record::Phase::Committed { .. }))
+}
+
 /// What the workspace is doing, as a word and as a sentence.
-fn status(
+pub(super) fn status(
     record: &Record,
     pods: &[PodView],
     proxies: &[ProxyReport],
@@ -86,9 +104,17 @@ fn status(
         }
         Desired::Running => {}
     }
-    let routable = select::active(mine.iter().copied()).is_some();
+    let active = select::active(mine.iter().copied());
+    let routable = active.is_some();
     if record.upgrade.is_some() {
         let reason = reason(record, pods, proxies, now);
+        let new = taken_over(record).map(|upgrade| upgrade.successor.name.as_str());
+        if new.is_some() && new == active.map(|pod| pod.name.as_str()) {
+            return (
+                Status::Running,
+                format!("Running; the old pod drains: {reason}"),
+            );
+        }
         let status = if routable {
             Status::Upgrading
         } else {
@@ -120,10 +146,10 @@ pub(super) fn reason(
     match waits(record, pods, proxies, now) {
         Some(wait) => wait.to_string(),
         None => match record.upgrade.as_ref().map(|upgrade| &upgrade.phase) {
-            Some(nogoo9_model::record::Phase::Aborting { why, .. }) => {
+            Some(record::Phase::Aborting { why, .. }) => {
                 format!("taking it back: {why}")
             }
-            Some(nogoo9_model::record::Phase::Committed { .. }) => {
+            Some(record::Phase::Committed { .. }) => {
                 "new requests go to the new pod; the old one is ending".into()
             }
             _ => "creating the new pod".into(),
@@ -153,76 +179,6 @@ fn waits(
     match plan(&observed, now) {
         Plan::Wait { reason, .. } => Some(reason),
         Plan::Write(_) | Plan::Done => None,
-    }
-}
-
-/// An operation as callers see it. `reason` says why it is not done yet, where that is known.
-pub(super) fn operation(
-    operation: &operation::Operation,
-    revision: String,
-    reason: Option<&str>,
-) -> types::Operation {
-    let done = operation.state.is_terminal();
-    let targets: Vec<_> = operation
-        .targets
-        .iter()
-        .map(|target| self::target(target, reason))
-        .collect();
-    let message = match targets.as_slice() {
-        [only] => only.message.clone(),
-        many => format!("{} workspaces", many.len()),
-    };
-    types::Operation {
-        operation_id: operation.id.clone(),
-        kind: operation.kind,
-        actor: operation.actor.clone(),
-        state: operation.state,
-        done,
-        revision,
-        message,
-        started_at: time(operation.started_at),
-        finished_at: operation.finished_at.map(time),
-        targets,
-        next: (!done).then(|| FOLLOW.to_owned()),
-    }
-}
-
-/// What to do with an operation that is under way.
-pub(super) const FOLLOW: &str = "Call wait_for_operation with this operationId until done is true. \
-    The workspace goes on serving meanwhile.";
-
-fn target(target: &operation::TargetResult, reason: Option<&str>) -> types::OperationTarget {
-    let (from, to) = (&target.from_version, &target.to_version);
-    let why = || {
-        target
-            .error
-            .as_ref()
-            .map_or_else(String::new, |error| format!(": {error}"))
-    };
-    let message = match (target.state, target.phase) {
-        (State::Succeeded, _) => format!(
-            "Upgraded from {from} to {to}; pod {} serves",
-            target.pod_name
-        ),
-        (State::Failed, _) => format!("Failed{}. The workspace stays on version {from}", why()),
-        (State::Cancelled, _) => format!("Cancelled{}", why()),
-        (State::Running, Phase::Aborting) => format!("Taking the new pod back{}", why()),
-        (State::Running, _) => match reason {
-            Some(reason) => format!("Upgrading: {reason}"),
-            None => "Upgrading".to_owned(),
-        },
-    };
-    types::OperationTarget {
-        id: target.workspace.clone(),
-        state: target.state,
-        phase: target.phase,
-        message,
-        pod_name: target.pod_name.clone(),
-        previous_pod_name: target.previous_pod_name.clone(),
-        from_version: from.clone(),
-        to_version: to.clone(),
-        mode: target.mode.into(),
-        error: target.error.clone().map(Into::into),
     }
 }
 

@@ -18,14 +18,22 @@ const SHOWN: Duration = Duration::from_secs(1);
 
 pub(super) fn list(parts: &Parts, caller: &Caller, args: &ListWorkspaces) -> Answer<Workspaces> {
     allow_reading(caller)?;
+    let workspaces = all(parts, |record| {
+        allow(caller, Action::Read, Some(record)).is_ok()
+            && (!args.mine || caller.is(&record.owner))
+    });
+    Ok(Workspaces { workspaces })
+}
+
+/// All workspaces that pass, as the caches have them, ordered by owner, then id.
+pub(super) fn all(parts: &Parts, passes: impl Fn(&Record) -> bool) -> Vec<Workspace> {
     let templates = parts.templates.seen();
     let now = parts.cluster.now();
     let mut all: Vec<Workspace> = parts
         .caches
         .workspaces()
         .iter()
-        .filter(|listed| allow(caller, Action::Read, Some(&listed.record.value)).is_ok())
-        .filter(|listed| !args.mine || caller.is(&listed.record.value.owner))
+        .filter(|listed| passes(&listed.record.value))
         .map(|listed| {
             let record = &listed.record.value;
             let missing = missing(parts, &record.template.name);
@@ -34,7 +42,7 @@ pub(super) fn list(parts: &Parts, caller: &Caller, args: &ListWorkspaces) -> Ans
         })
         .collect();
     all.sort_by(|a, b| (&a.owner, &a.id).cmp(&(&b.owner, &b.id)));
-    Ok(Workspaces { workspaces: all })
+    all
 }
 
 pub(super) async fn get(parts: &Parts, caller: &Caller, id: &str) -> Answer<Workspace> {

@@ -1,14 +1,18 @@
 //! Control's surfaces over HTTP, in front of the embedded API server: access, lifecycle, upgrades,
-//! MCP in both eras, and the page.
+//! MCP in both eras, events, and the console.
 #![allow(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
     reason = "a test that cannot go on has failed"
 )]
 
+mod absent;
 mod access;
+mod bulk;
+mod console;
+mod events;
 mod lifecycle;
 mod mcp;
-mod page;
 mod upgrades;
 mod world;

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const SYSTEM: &str = "nogoo9-system";
 pub(crate) const WORKSPACES: &str = "nogoo9-workspaces";
 /// Longest wait for anything to come true.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct World {
     /// Where control listens.
@@ -146,17 +146,30 @@ impl World {
         .unwrap()
     }
 
-    /// The cookie of a signed-in browser.
+    /// The cookie of a browser that is signed in to the console.
     pub(crate) fn cookie(&self, user: &str) -> String {
+        self.cookie_for(user, 600)
+    }
+
+    /// The cookie of a session that ends in so many seconds.
+    pub(crate) fn cookie_for(&self, user: &str, seconds: i64) -> String {
+        self.session(user, self.url.trim_start_matches("http://"), seconds)
+    }
+
+    /// The cookie of a browser that is signed in on `host`.
+    pub(crate) fn cookie_on(&self, user: &str, host: &str) -> String {
+        self.session(user, host, 600)
+    }
+
+    fn session(&self, user: &str, host: &str, seconds: i64) -> String {
         let now = self.connection.clock.now();
         let roles = vec![if user == "admin" { "admin" } else { "user" }.to_owned()];
         let session = Session {
             sub: user.into(),
             roles,
             sid: "s".into(),
-            expires: now + 600,
+            expires: now + seconds,
         };
-        let host = self.url.trim_start_matches("http://");
         format!(
             "nogoo9={}",
             self.signer.sign_session(&session, host, now).unwrap()
@@ -307,22 +320,35 @@ impl World {
 
     /// What a kubelet does to a pod that comes up.
     pub(crate) async fn ready(&self, pod: &str) {
+        assert!(self.try_ready(pod).await, "there is no pod {pod}");
+    }
+
+    /// The same to a pod that control may have deleted meanwhile.
+    pub(crate) async fn try_ready(&self, pod: &str) -> bool {
         let now = k8s_openapi::jiff::Timestamp::from_second(self.connection.clock.now()).unwrap();
         let ready =
             json!([{"type": "Ready", "status": "True", "lastTransitionTime": now.to_string()}]);
-        self.status(
-            pod,
-            json!({"phase": "Running", "podIP": "127.64.0.9", "conditions": ready}),
-        )
-        .await;
+        let status = json!({"phase": "Running", "podIP": "127.64.0.9", "conditions": ready});
+        self.try_status(pod, status).await
     }
 
     pub(crate) async fn status(&self, pod: &str, status: Value) {
+        assert!(
+            self.try_status(pod, status).await,
+            "there is no pod {pod}"
+        );
+    }
+
+    /// Sets the status of a pod; `false`: there is none.
+    pub(crate) async fn try_status(&self, pod: &str, status: Value) -> bool {
         let status = json!({"status": status});
-        self.pods_api()
-            .patch_status(pod, &PatchParams::default(), &Patch::Merge(&status))
-            .await
-            .unwrap();
+        let api = self.pods_api();
+        let patch = Patch::Merge(&status);
+        match api.patch_status(pod, &PatchParams::default(), &patch).await {
+            Ok(_) => true,
+            Err(kube::Error::Api(status)) if status.code == 404 => false,
+            Err(error) => panic!("{error}"),
+        }
     }
 
     pub(crate) async fn until<F: Future<Output = bool>>(
