@@ -41,9 +41,18 @@ app.kubernetes.io/part-of: nogoo9
 {{- end }}
 {{- end -}}
 
-{{/* Which pods are proxies and which are control: the component that their pods carry. */}}
-{{- define "nogoo9.proxyComponent" -}}{{ ternary "edge" "proxy" (eq .Values.layout "pod") }}{{- end -}}
-{{- define "nogoo9.controlComponent" -}}{{ ternary "edge" "control" (eq .Values.layout "pod") }}{{- end -}}
+{{/* Which pods are proxies and which are control, in either layout: while one layout follows the
+     other, the pods of both count. */}}
+{{- define "nogoo9.proxies" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+nogoo9/proxy: "true"
+{{- end -}}
+{{- define "nogoo9.controls" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+nogoo9/control: "true"
+{{- end -}}
 
 {{- define "nogoo9.image" -}}
 {{- with .Values.image -}}

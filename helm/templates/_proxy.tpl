@@ -49,7 +49,7 @@ volumeMounts:
       "weight" 100
       "podAffinityTerm" (dict
         "topologyKey" "kubernetes.io/hostname"
-        "labelSelector" (dict "matchLabels" (include "nogoo9.selector" (list . (include "nogoo9.proxyComponent" .)) | fromYaml))
+        "labelSelector" (dict "matchLabels" (include "nogoo9.proxies" . | fromYaml))
       )))) -}}
 {{- include "nogoo9.placement" (merge (dict "affinity" (.Values.proxy.affinity | default $apart)) .Values.proxy) -}}
 {{- end -}}
