@@ -1,51 +1,63 @@
-//! `nogoo9 demo`: upgrades a workspace again and again while people use it, and prints
-//! what they saw.
+//! `nogoo9 demo`: upgrades workspaces again and again while people use them, and prints what they
+//! saw: side by side, by recreation where a volume cannot be shared, and many at once.
 //!
-//! Nothing here is special to the demo: it signs in as a development user, speaks the
-//! JSON API, edits a template the way `kubectl` would, and sends its load through the
-//! same proxy as any browser. It fails if anybody noticed anything.
+//! Nothing here is special to the demo: it signs in as development users, speaks the JSON API,
+//! edits a template the way `kubectl` would, and sends its load through the same proxy as any
+//! browser. It fails if anybody noticed what they should not.
 
+mod act;
 mod api;
+mod at_once;
+mod edge;
 mod instance;
+mod one_by_one;
 mod report;
-mod script;
+mod stage;
+mod table;
 mod template;
 mod users;
 
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use nogoo9_local::idp;
-use nogoo9_runtime::kube::{self, Retry};
 use nogoo9_runtime::shutdown::Shutdown;
 use tokio_util::sync::CancellationToken;
 
-use api::Api;
+use act::Act;
 use instance::Instance;
-use report::DemoReport;
-use script::Script;
-use template::DemoTemplate;
-
-/// The user whose workspace it is.
-const USER: &str = "alice";
-/// Life of the user's token, which must outlast the demo.
-const TOKEN_LIFE: Duration = Duration::from_secs(3600);
+use report::{DemoReport, Mode};
+use stage::Stage;
 
 /// Flags of `nogoo9 demo`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DemoArgs {
-    /// How many upgrades, one after the other.
+    /// What is shown, one after the other.
+    #[arg(long, value_enum, value_name = "MODE", value_delimiter = ',',
+          default_values_t = [Mode::SideBySide, Mode::Recreate, Mode::Bulk])]
+    mode: Vec<Mode>,
+    /// How many upgrades side by side, one after the other.
     #[arg(long, default_value_t = 20, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     upgrades: u32,
+    /// How many upgrades by recreation, one after the other.
+    #[arg(long, default_value_t = 5, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    recreates: u32,
+    /// How many workspaces are upgraded at once.
+    #[arg(long, default_value_t = 8, value_name = "N",
+          value_parser = clap::value_parser!(u16).range(1..=200))]
+    workspaces: u16,
+    /// How many of them may be under way at a time.
+    #[arg(long, default_value_t = 5, value_name = "N",
+          value_parser = clap::value_parser!(u16).range(1..=50))]
+    max_parallel: u16,
     /// How many keep-alive connections the HTTP load uses.
     #[arg(long, default_value_t = 64, value_name = "N",
           value_parser = clap::value_parser!(u16).range(1..=4096))]
     connections: u16,
-    /// The least number of requests: after the upgrades the load goes on until then.
+    /// The least number of requests in all: after the last upgrade the load goes on until then.
     #[arg(long, default_value_t = 100_000, value_name = "N")]
     requests: u64,
     /// Requests a second over all connections; 0: as fast as the answers come.
@@ -71,7 +83,8 @@ pub(crate) struct DemoArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  nogoo9 demo                              20 upgrades under load, on an instance of its own
+  nogoo9 demo                              all three kinds of upgrade, on an instance of its own
+  nogoo9 demo --mode recreate              only workspaces with a volume of their own
   nogoo9 demo --upgrades 3 --requests 5000
   nogoo9 demo --ready-file ready.json      on one that runs: nogoo9 up --ready-file ready.json
   nogoo9 demo --rate 0                     as many requests as the machine can take";
@@ -107,7 +120,7 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<()> {
             .with_context(|| format!("--json {}: cannot be written", file.display()))?;
     }
     // A closed pipe is no reason to fail.
-    let _ = write!(std::io::stdout().lock(), "\n{report}");
+    let _ = write!(std::io::stdout().lock(), "{report}");
     if report.problems.is_empty() {
         return Ok(());
     }
@@ -125,52 +138,28 @@ async fn unless<T>(
     }
 }
 
+/// Plays the acts; one that goes wrong is the last.
 async fn play(
     args: &DemoArgs,
     instance: &Instance,
     interrupted: &CancellationToken,
 ) -> anyhow::Result<DemoReport> {
-    let ready = &instance.ready;
-    let token = idp::mint(
-        &ready.data_dir,
-        &ready.issuer,
-        USER,
-        &ready.mcp_url,
-        TOKEN_LIFE,
-    )?;
-    let api = Api::new(&ready.url, &token)?;
-    let cluster = kube::connect(Some(&ready.kubeconfig), Retry::On)
-        .await?
-        .client;
-    say(&format!("signed in as {USER} at {}", ready.url));
-
-    let template = DemoTemplate::create(&cluster, &api).await?;
-    let id = template.name().to_owned();
-    let played = async {
-        template.seen().await?;
-        let workspace = api.spawn(&id, template.name()).await?;
-        say(&format!(
-            "workspace {id} is open at {}",
-            workspace.address()?
-        ));
-        let script = Script {
-            args,
-            api: &api,
-            cluster: &cluster,
-            token: &token,
-            workspace,
-        };
-        script.play(&template).await
-    };
-    let played = unless(interrupted, played).await;
-    // Also after a failure: somebody else's instance is left as it was.
-    let cleared = async {
-        api.delete(&id).await?;
-        template.delete().await
+    let stage = Stage::set_up(args, &instance.ready).await?;
+    let mut report = DemoReport::default();
+    for (number, mode) in args.mode.iter().copied().enumerate() {
+        let act = Act::prepare(&stage, mode);
+        let last = number + 1 == args.mode.len();
+        let missing = args.requests.saturating_sub(report.requests());
+        let until = if last { missing } else { 0 };
+        let played = unless(interrupted, Box::pin(act.play(until))).await;
+        // Also after a failure: somebody else's instance is left as it was.
+        let cleared = act.clear_up().await;
+        report.add(played.with_context(|| format!("{mode}"))?);
+        cleared.context("the demo's own workspaces and template could not be removed")?;
+        if !report.problems.is_empty() {
+            break;
+        }
     }
-    .await;
-    let report = played?;
-    cleared.context("the demo's own workspace and template could not be removed")?;
     Ok(report)
 }
 

@@ -15,10 +15,13 @@ const TIMEOUT: Duration = Duration::from_secs(45);
 const WORKSPACE_BOUND: Duration = Duration::from_secs(90);
 /// Between two looks at something that has no `wait`.
 const LOOK: Duration = Duration::from_millis(200);
+/// Most workspaces of one look at an operation, and so of one act.
+const PAGE: u16 = 250;
 /// How often a request that may be repeated is.
 const TRIES: u32 = 5;
 
 /// A signed-in client.
+#[derive(Clone)]
 pub(super) struct Api {
     http: reqwest::Client,
     base: String,
@@ -60,35 +63,76 @@ pub(super) struct Upgrade {
     pub(super) pod_name: String,
     pub(super) previous_pod_name: Option<String>,
     pub(super) operation_id: Option<String>,
+    #[serde(default)]
+    pub(super) mode: String,
+}
+
+/// The answer to an upgrade of all.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct UpgradeAll {
+    pub(super) status: String,
+    pub(super) operation_id: Option<String>,
+    pub(super) total: u64,
 }
 
 /// An operation.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Operation {
-    pub(super) state: String,
+    state: String,
     pub(super) done: bool,
     pub(super) message: String,
     revision: String,
-    targets: Vec<Target>,
+    pub(super) targets: Vec<Target>,
 }
 
+/// One workspace of an operation.
 #[derive(Debug, Clone, Deserialize)]
-struct Target {
-    phase: String,
+#[serde(rename_all = "camelCase")]
+pub(super) struct Target {
+    #[serde(rename = "id")]
+    pub(super) workspace: String,
+    /// The new pod; none before its turn has come.
+    pub(super) pod_name: Option<String>,
+    state: String,
+    #[serde(default)]
+    phase: Option<String>,
+}
+
+impl Target {
+    /// The new pod has taken over.
+    pub(super) fn switched(&self) -> bool {
+        self.state == "succeeded"
+            || (self.state == "running" && self.phase.as_deref() == Some("draining"))
+    }
+
+    /// Nothing more will happen to it.
+    pub(super) fn ended(&self) -> bool {
+        !matches!(self.state.as_str(), "pending" | "running")
+    }
+
+    fn in_phase(&self, phase: &str) -> bool {
+        self.phase.as_deref() == Some(phase)
+    }
 }
 
 impl Operation {
     /// The new pod has taken over, for better or worse: nothing is starting any more.
     pub(super) fn started(&self) -> bool {
-        self.done || self.targets.iter().all(|target| target.phase != "starting")
+        self.done
+            || !self
+                .targets
+                .iter()
+                .any(|target| target.in_phase("starting"))
     }
 
     /// It ended well, or is about to.
     pub(super) fn well(&self) -> bool {
+        let astray = |target: &Target| target.in_phase("aborting") || target.in_phase("restoring");
         match self.state.as_str() {
             "succeeded" => true,
-            "running" => self.targets.iter().all(|target| target.phase != "aborting"),
+            "running" => !self.targets.iter().any(astray),
             _ => false,
         }
     }
@@ -144,13 +188,14 @@ impl Api {
         Ok(workspace)
     }
 
-    /// Deletes a workspace and returns once it is gone; one that does not exist is gone.
+    /// Deletes a workspace with its data and returns once it is gone; one that does not exist is
+    /// gone.
     pub(super) async fn delete(&self, id: &str) -> anyhow::Result<()> {
         let path = format!("workspaces/{id}");
         let deadline = Instant::now() + WORKSPACE_BOUND;
-        let mut method = Method::DELETE;
+        let mut call = (Method::DELETE, format!("{path}?deleteData=true"));
         loop {
-            let (status, body) = self.send(method, &path, None).await?;
+            let (status, body) = self.send(call.0, &call.1, None).await?;
             match status {
                 // One and the same answer for "not yours" and "not there".
                 StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => return Ok(()),
@@ -161,13 +206,23 @@ impl Api {
                 bail!("workspace {id} was not gone within {WORKSPACE_BOUND:?}");
             }
             sleep(LOOK).await;
-            method = Method::GET;
+            call = (Method::GET, path.clone());
         }
     }
 
     pub(super) async fn upgrade(&self, id: &str) -> anyhow::Result<Upgrade> {
         self.call(Method::POST, &format!("workspaces/{id}/upgrade"), None)
             .await
+    }
+
+    /// Upgrades all workspaces of a template. For administrators.
+    pub(super) async fn upgrade_all(
+        &self,
+        template: &str,
+        max_parallel: u16,
+    ) -> anyhow::Result<UpgradeAll> {
+        let body = json!({"template": template, "maxParallel": max_parallel});
+        self.call(Method::POST, "upgrade-all", Some(&body)).await
     }
 
     /// Follows an operation until `until` holds or it is done.
@@ -191,6 +246,31 @@ impl Api {
             seen = self.call(Method::GET, &wait, None).await?;
         }
         Ok(seen)
+    }
+
+    /// Looks at an operation on many workspaces until `until` holds or it is done.
+    pub(super) async fn watch(
+        &self,
+        operation: &str,
+        within: Duration,
+        until: impl Fn(&Operation) -> bool,
+    ) -> anyhow::Result<Operation> {
+        let deadline = Instant::now() + within;
+        // Its `wait` ends with the whole operation only.
+        let path = format!("operations/{operation}?limit={PAGE}");
+        loop {
+            let seen: Operation = self.call(Method::GET, &path, None).await?;
+            if seen.done || until(&seen) {
+                return Ok(seen);
+            }
+            if Instant::now() > deadline {
+                bail!(
+                    "operation {operation} got no further within {within:?}: {}",
+                    seen.message
+                );
+            }
+            sleep(LOOK).await;
+        }
     }
 
     pub(super) async fn template(&self, name: &str) -> anyhow::Result<Template> {

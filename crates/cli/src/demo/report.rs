@@ -1,9 +1,12 @@
-//! What the users saw: everything as JSON, the essence as one table.
+//! What the users saw, act by act, and what of it is a problem.
 
 use std::fmt;
 
-use nogoo9_load::{EchoReport, HttpReport, LatencySummary, SocketTotals, Table};
+use nogoo9_load::{EchoReport, HttpReport, SocketTotals};
 use serde::Serialize;
+
+use super::edge::EdgeReport;
+use super::users::{Closed, Fate};
 
 /// The phase before the first upgrade.
 pub(super) const BEFORE: &str = "before";
@@ -12,11 +15,46 @@ pub(super) const DURING: &str = "during";
 /// The phase after the last upgrade.
 pub(super) const AFTER: &str = "after";
 
-/// One upgrade. Moments are microseconds on the clock of the HTTP report.
+/// What an act shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Mode {
+    /// What the proxy adds: the same load through it and straight to the pod
+    Edge,
+    /// Upgrades of one workspace, each pod beside the one before
+    SideBySide,
+    /// Upgrades of a workspace whose volume two pods cannot share
+    Recreate,
+    /// Many workspaces at once, as an administrator upgrades them
+    Bulk,
+}
+
+impl Mode {
+    /// How the API calls an upgrade of that kind.
+    pub(super) const fn as_upgrade(self) -> &'static str {
+        match self {
+            Self::Recreate => "recreate",
+            Self::Edge | Self::SideBySide | Self::Bulk => "side-by-side",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Edge => "edge",
+            Self::SideBySide => "side-by-side",
+            Self::Recreate => "recreate",
+            Self::Bulk => "bulk",
+        })
+    }
+}
+
+/// One upgrade of one workspace. Moments are microseconds on the clock of its act's HTTP report.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct UpgradeReport {
-    pub(super) number: u32,
+    pub(super) workspace: String,
     pub(super) operation_id: String,
     pub(super) pod_name: String,
     pub(super) previous_pod_name: String,
@@ -26,67 +64,131 @@ pub(super) struct UpgradeReport {
     pub(super) answered_us: u64,
     /// The first answer of the new pod was complete.
     pub(super) first_answer_us: Option<u64>,
+    /// From the last answer of the old pod to the first one of the new; 0: they overlapped.
+    pub(super) switch_us: Option<u64>,
     /// The operation said that the new pod had taken over.
     pub(super) committed_us: u64,
-    /// All sockets had been closed by their users and opened again.
+    /// All sockets had been closed and opened again.
     pub(super) moved_us: u64,
     /// The operation was over: the old pod was gone.
     pub(super) done_us: u64,
 }
 
-/// Everything that was measured.
+impl UpgradeReport {
+    /// Seconds from its start to a moment.
+    pub(super) fn seconds_until(&self, moment_us: u64) -> f64 {
+        std::time::Duration::from_micros(moment_us.saturating_sub(self.started_us)).as_secs_f64()
+    }
+}
+
+/// The one operation of an act that has only one.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct DemoReport {
-    /// What anybody could have noticed; empty: nothing.
-    pub(super) problems: Vec<String>,
-    upgrades: Vec<UpgradeReport>,
-    http: HttpReport,
-    sockets: Vec<SocketReport>,
-    socket_totals: SocketTotals,
+pub(super) struct Bulk {
+    pub(super) operation_id: String,
+    pub(super) max_parallel: u16,
+    pub(super) started_us: u64,
+    pub(super) done_us: u64,
+}
+
+/// What an act finds out beside the load and the sockets.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    pub(super) upgrades: Vec<UpgradeReport>,
+    pub(super) bulk: Option<Bulk>,
+    /// Requests that the proxy held and then sent to a pod.
+    pub(super) held: u64,
+}
+
+/// One act's report.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ActReport {
+    pub(super) mode: Mode,
+    pub(super) workspaces: usize,
+    /// What anybody could have noticed and should not; empty: nothing.
+    problems: Vec<String>,
+    /// Requests that the proxy held for a pod to come, and then sent to it.
+    pub(super) held: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) bulk: Option<Bulk>,
+    pub(super) upgrades: Vec<UpgradeReport>,
+    pub(super) http: HttpReport,
+    pub(super) sockets: Vec<SocketReport>,
+    pub(super) socket_totals: SocketTotals,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct SocketReport {
-    opened_in: &'static str,
+pub(super) struct SocketReport {
+    pub(super) opened_in: &'static str,
+    pub(super) fate: Fate,
     #[serde(flatten)]
-    report: EchoReport,
+    pub(super) report: EchoReport,
+}
+
+/// What an act yields.
+pub(super) enum Played {
+    Edge(Box<EdgeReport>),
+    Upgrades(Box<ActReport>),
+}
+
+/// Everything that was measured.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct DemoReport {
+    /// The problems of all acts.
+    pub(super) problems: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) edge: Option<EdgeReport>,
+    pub(super) acts: Vec<ActReport>,
 }
 
 impl DemoReport {
+    /// Adds what an act yielded.
+    pub(super) fn add(&mut self, played: Played) {
+        match played {
+            Played::Edge(edge) => {
+                self.problems.extend(edge.problems());
+                self.edge = Some(*edge);
+            }
+            Played::Upgrades(act) => {
+                let problems = act.problems.iter();
+                self.problems
+                    .extend(problems.map(|problem| format!("{}: {problem}", act.mode)));
+                self.acts.push(*act);
+            }
+        }
+    }
+
+    /// Requests made in all acts.
+    pub(super) fn requests(&self) -> u64 {
+        self.acts.iter().map(|act| act.http.requests).sum()
+    }
+}
+
+impl ActReport {
     pub(super) fn new(
-        mut upgrades: Vec<UpgradeReport>,
+        mode: Mode,
+        workspaces: usize,
+        facts: Facts,
         http: HttpReport,
-        sockets: Vec<(&'static str, EchoReport)>,
+        sockets: Vec<Closed>,
         mut problems: Vec<String>,
     ) -> Self {
-        if http.failures > 0 {
-            problems.push(format!(
-                "{} of {} requests failed",
-                http.failures, http.requests
-            ));
-            problems.extend(http.samples.iter().map(|sample| {
-                format!(
-                    "request {} ({}, {:.3} s after the start, connection {}): {}: {}",
-                    sample.sequence,
-                    sample.phase,
-                    std::time::Duration::from_micros(sample.sent_us).as_secs_f64(),
-                    sample.connection,
-                    sample.kind,
-                    sample.detail,
-                )
-            }));
-        }
+        problems.extend(failures(&http));
+        let mut upgrades = facts.upgrades;
         for upgrade in &mut upgrades {
-            upgrade.first_answer_us = http.label(&upgrade.pod_name).map(|pod| pod.first_seen_us);
-            if upgrade.first_answer_us.is_none() {
+            let new = http.label(&upgrade.pod_name);
+            let old = http.label(&upgrade.previous_pod_name);
+            upgrade.first_answer_us = new.map(|pod| pod.first_seen_us);
+            upgrade.switch_us = new
+                .zip(old)
+                .map(|(new, old)| new.first_seen_us.saturating_sub(old.last_seen_us));
+            if new.is_none() {
                 problems.push(format!("no request reached {}", upgrade.pod_name));
             }
-            let late = http
-                .label(&upgrade.previous_pod_name)
-                .is_some_and(|pod| pod.last_sent_us > upgrade.committed_us);
-            if late {
+            if old.is_some_and(|pod| pod.last_sent_us > upgrade.committed_us) {
                 problems.push(format!(
                     "requests reached {} although {} had taken over",
                     upgrade.previous_pod_name, upgrade.pod_name
@@ -95,206 +197,56 @@ impl DemoReport {
         }
         let sockets: Vec<_> = sockets
             .into_iter()
-            .map(|(opened_in, report)| SocketReport { opened_in, report })
+            .map(|closed| SocketReport {
+                opened_in: closed.opened_in,
+                fate: closed.fate,
+                report: closed.report,
+            })
             .collect();
-        let socket_totals = sockets.iter().map(|socket| &socket.report).collect();
         Self {
+            mode,
+            workspaces,
             problems,
+            held: facts.held,
+            bulk: facts.bulk,
             upgrades,
+            socket_totals: sockets.iter().map(|socket| &socket.report).collect(),
             http,
             sockets,
-            socket_totals,
         }
     }
 
-    fn table(&self) -> Table {
-        let mut table = Table::new([
-            "",
-            "requests",
-            "failed",
-            "p50",
-            "p99",
-            "max",
-            "sockets kept",
-            "lines typed",
-            "lost",
-        ]);
-        let mut row = |name: &str,
-                       requests: u64,
-                       failures: u64,
-                       latency: &LatencySummary,
-                       sockets: SocketTotals| {
-            let [kept, typed, lost] = match sockets.opened {
-                0 => ["-".to_owned(), "-".to_owned(), "-".to_owned()],
-                opened => [
-                    format!("{} of {opened}", sockets.kept),
-                    sockets.sent.to_string(),
-                    sockets.lost.to_string(),
-                ],
-            };
-            table.row([
-                name.to_owned(),
-                requests.to_string(),
-                failures.to_string(),
-                milliseconds(latency.p50_us),
-                milliseconds(latency.p99_us),
-                milliseconds(latency.max_us),
-                kept,
-                typed,
-                lost,
-            ]);
-        };
-        for phase in &self.http.phases {
-            let sockets = self
-                .sockets
-                .iter()
-                .filter(|socket| socket.opened_in == phase.phase);
-            let totals = sockets.map(|socket| &socket.report).collect();
-            row(
-                &phase.phase,
-                phase.requests,
-                phase.failures,
-                &phase.latency,
-                totals,
-            );
-        }
-        row(
-            "total",
-            self.http.requests,
-            self.http.failures,
-            &self.http.latency,
-            self.socket_totals,
-        );
-        table
+    /// The median of a figure of its upgrades, in seconds.
+    pub(super) fn median(&self, figure: impl Fn(&UpgradeReport) -> Option<u64>) -> Option<f64> {
+        let mut all: Vec<u64> = self.upgrades.iter().filter_map(figure).collect();
+        all.sort_unstable();
+        let middle = *all.get(all.len() / 2)?;
+        Some(std::time::Duration::from_micros(middle).as_secs_f64())
     }
 }
 
-impl fmt::Display for DemoReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.table())
+/// Failed requests, in words.
+pub(super) fn failures(http: &HttpReport) -> Vec<String> {
+    if http.failures == 0 {
+        return Vec::new();
     }
-}
-
-fn milliseconds(us: u64) -> String {
-    format!("{}.{:02} ms", us / 1000, us % 1000 / 10)
+    let mut problems = vec![format!(
+        "{} of {} requests failed",
+        http.failures, http.requests
+    )];
+    problems.extend(http.samples.iter().map(|sample| {
+        format!(
+            "request {} ({}, {:.3} s after the start, connection {}): {}: {}",
+            sample.sequence,
+            sample.phase,
+            std::time::Duration::from_micros(sample.sent_us).as_secs_f64(),
+            sample.connection,
+            sample.kind,
+            sample.detail,
+        )
+    }));
+    problems
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn latency() -> Value {
-        json!({"count": 9, "minUs": 1, "meanUs": 2, "p50Us": 640, "p90Us": 3, "p99Us": 4_125, "p999Us": 5, "maxUs": 60_000})
-    }
-
-    fn label(pod: &str, last_sent_us: u64) -> Value {
-        json!({"label": pod, "answers": 9, "firstSequence": 1, "lastSequence": 9, "firstSentUs": 1,
-               "lastSentUs": last_sent_us, "firstSeenUs": 70, "lastSeenUs": last_sent_us + 1})
-    }
-
-    fn http(failures: u64, labels: &[Value]) -> HttpReport {
-        let sample = json!({"sequence": 4, "phase": "during", "kind": "resetInBody", "sentUs": 1_500_000,
-            "endedUs": 1_600_000, "connection": 3, "reused": true, "detail": "in the body of a 200 OK"});
-        let samples = if failures == 0 { vec![] } else { vec![sample] };
-        serde_json::from_value(json!({
-            "startedUs": 0, "endedUs": 9, "requests": 1234, "failures": failures, "failuresByKind": {},
-            "staleRetries": 0, "staleUnsent": 0, "connectionsOpened": 1, "bodyBytes": 0, "maxLagUs": 0,
-            "latency": latency(), "labels": labels, "unlabelled": 0, "samples": samples, "samplesOmitted": 0,
-            "phases": [{"phase": "before", "requests": 1234, "failures": failures, "latency": latency()}],
-            "marks": [], "marksOmitted": 0,
-        }))
-        .unwrap()
-    }
-
-    fn socket(lost: u64) -> EchoReport {
-        serde_json::from_value(json!({
-            "kind": "echo", "pod": null, "openedUs": 0, "closedUs": 9, "sent": 50, "echoed": 50 - lost, "lost": lost,
-            "reordered": 0, "duplicated": 0, "foreign": 0, "foreignSample": null, "roundTrip": latency(),
-            "longestGapUs": 0, "longestGapAtUs": 0, "error": null,
-            "close": {"by": "client", "code": 1000, "reason": "done"},
-        }))
-        .unwrap()
-    }
-
-    fn upgrade() -> UpgradeReport {
-        UpgradeReport {
-            number: 1,
-            operation_id: "op-1".into(),
-            pod_name: "new".into(),
-            previous_pod_name: "old".into(),
-            started_us: 10,
-            answered_us: 20,
-            first_answer_us: None,
-            committed_us: 100,
-            moved_us: 150,
-            done_us: 200,
-        }
-    }
-
-    fn report(failures: u64, labels: &[Value]) -> DemoReport {
-        let sockets = vec![(BEFORE, socket(0)), (BEFORE, socket(2))];
-        DemoReport::new(vec![upgrade()], http(failures, labels), sockets, Vec::new())
-    }
-
-    #[test]
-    fn nothing_to_notice() {
-        let report = report(0, &[label("old", 100), label("new", 900)]);
-        assert_eq!(report.problems, [""; 0]);
-        assert_eq!(report.upgrades[0].first_answer_us, Some(70));
-        let json = serde_json::to_value(&report).unwrap();
-        assert_eq!(json["sockets"][1]["openedIn"], "before");
-        assert_eq!(json["socketTotals"]["lost"], 2);
-    }
-
-    #[test]
-    fn what_users_would_notice_is_a_problem_each() {
-        let late = report(0, &[label("old", 101), label("new", 900)]);
-        assert_eq!(
-            late.problems,
-            ["requests reached old although new had taken over"]
-        );
-        let never = report(0, &[label("old", 100)]);
-        assert_eq!(never.problems, ["no request reached new"]);
-        let failed = report(1, &[label("old", 100), label("new", 900)]);
-        assert_eq!(failed.problems.len(), 2);
-        assert_eq!(failed.problems[0], "1 of 1234 requests failed");
-        assert_eq!(
-            failed.problems[1],
-            "request 4 (during, 1.500 s after the start, connection 3): reset in the body: in the body of a 200 OK"
-        );
-    }
-
-    #[test]
-    fn one_table() {
-        let text = report(0, &[label("old", 100), label("new", 900)]).to_string();
-        let lines: Vec<Vec<&str>> = text
-            .lines()
-            .map(|line| {
-                line.split("  ")
-                    .map(str::trim)
-                    .filter(|c| !c.is_empty())
-                    .collect()
-            })
-            .collect();
-        assert_eq!(
-            lines[0],
-            [
-                "requests",
-                "failed",
-                "p50",
-                "p99",
-                "max",
-                "sockets kept",
-                "lines typed",
-                "lost"
-            ]
-        );
-        let row = [
-            "1234", "0", "0.64 ms", "4.12 ms", "60.00 ms", "1 of 2", "100", "2",
-        ];
-        assert_eq!(lines[2], [&["before"][..], &row].concat());
-        assert_eq!(lines[3], [&["total"][..], &row].concat());
-    }
-}
+mod tests;

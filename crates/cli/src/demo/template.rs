@@ -1,5 +1,5 @@
-//! The demo's own template: a copy of the sample's, so that nobody else's template is
-//! edited, with a new image and message for every upgrade.
+//! An act's own template: a copy of the sample's, so that nobody else's template is edited, with a
+//! new image and message for every upgrade, and with a volume of its own where that is shown.
 
 use std::time::Duration;
 
@@ -22,38 +22,51 @@ const SEEN_BOUND: Duration = Duration::from_secs(20);
 /// Longest wait for one answer of the API server.
 const CALL_BOUND: Duration = Duration::from_secs(15);
 
-pub(super) struct DemoTemplate<'a> {
+/// The volume that only one pod can have at a time.
+const VOLUME: &str = "data";
+
+pub(super) struct DemoTemplate {
     maps: KubeApi<ConfigMap>,
-    api: &'a Api,
     name: String,
     spec: Value,
 }
 
-impl<'a> DemoTemplate<'a> {
-    /// Copies the sample's template.
-    pub(super) async fn create(cluster: &Client, api: &'a Api) -> anyhow::Result<Self> {
+impl DemoTemplate {
+    /// Copies the sample's template; with `claim`, each workspace gets a volume that two pods
+    /// cannot share.
+    pub(super) async fn create(
+        cluster: &Client,
+        api: &Api,
+        name: &str,
+        claim: bool,
+    ) -> anyhow::Result<Self> {
         let sample = api
             .template(SAMPLE)
             .await
             .context("the sample's template cannot be read")?;
-        let spec = sample
+        let mut spec = sample
             .spec
             .context("the sample's template has no usable spec")?;
         let maps: KubeApi<ConfigMap> = KubeApi::namespaced(cluster.clone(), SYSTEM_NAMESPACE);
         let original = bounded(maps.get(SAMPLE))
             .await
             .context("ConfigMap sample cannot be read")?;
-        let name = format!("demo-{}", std::process::id());
         let mut annotations = original.metadata.annotations.unwrap_or_default();
         annotations.insert(keys::SETTLE.to_owned(), SETTLE.to_owned());
+        let mut data = std::collections::BTreeMap::new();
+        if claim {
+            mount(&mut spec);
+            data.insert("claims".to_owned(), claims().to_string());
+        }
+        data.insert("spec".to_owned(), versioned(&spec, 0).to_string());
         let copy = ConfigMap {
             metadata: ObjectMeta {
-                name: Some(name.clone()),
+                name: Some(name.to_owned()),
                 labels: Some([(keys::POD_TEMPLATE.to_owned(), "true".to_owned())].into()),
                 annotations: Some(annotations),
                 ..ObjectMeta::default()
             },
-            data: Some([("spec".to_owned(), versioned(&spec, 0).to_string())].into()),
+            data: Some(data),
             ..ConfigMap::default()
         };
         bounded(maps.create(&PostParams::default(), &copy))
@@ -61,8 +74,7 @@ impl<'a> DemoTemplate<'a> {
             .context("the demo's template cannot be created")?;
         Ok(Self {
             maps,
-            api,
-            name,
+            name: name.to_owned(),
             spec,
         })
     }
@@ -72,16 +84,15 @@ impl<'a> DemoTemplate<'a> {
     }
 
     /// Returns once control knows it.
-    pub(super) async fn seen(&self) -> anyhow::Result<()> {
-        self.api
-            .template_moved(&self.name, None, SEEN_BOUND)
+    pub(super) async fn seen(&self, api: &Api) -> anyhow::Result<()> {
+        api.template_moved(&self.name, None, SEEN_BOUND)
             .await
             .map(drop)
     }
 
     /// Makes version `number` and waits until control has seen it.
-    pub(super) async fn edit(&self, number: u32) -> anyhow::Result<()> {
-        let before = self.api.template(&self.name).await?.version;
+    pub(super) async fn edit(&self, number: u32, api: &Api) -> anyhow::Result<()> {
+        let before = api.template(&self.name).await?.version;
         let patch = json!({"data": {"spec": versioned(&self.spec, number).to_string()}});
         bounded(
             self.maps
@@ -89,16 +100,41 @@ impl<'a> DemoTemplate<'a> {
         )
         .await
         .context("the demo's template cannot be edited")?;
-        self.api
-            .template_moved(&self.name, before.as_deref(), SEEN_BOUND)
+        api.template_moved(&self.name, before.as_deref(), SEEN_BOUND)
             .await
             .map(drop)
     }
 
-    pub(super) async fn delete(self) -> anyhow::Result<()> {
+    pub(super) async fn delete(&self) -> anyhow::Result<()> {
         bounded(self.maps.delete(&self.name, &DeleteParams::default()))
             .await
             .map(drop)
+    }
+}
+
+/// The claims of a template, which are made for each of its workspaces.
+fn claims() -> Value {
+    json!([{"name": VOLUME, "spec": {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "100Mi"}},
+    }}])
+}
+
+/// Mounts the claim into the first container.
+fn mount(spec: &mut Value) {
+    let add = |spec: &mut Value, list: &str, item: Value| {
+        let Some(object) = spec.as_object_mut() else {
+            return;
+        };
+        if let Value::Array(items) = object.entry(list).or_insert_with(|| json!([])) {
+            items.push(item);
+        }
+    };
+    let volume = json!({"name": VOLUME, "persistentVolumeClaim": {"claimName": VOLUME}});
+    add(spec, "volumes", volume);
+    if let Some(container) = spec.pointer_mut("/containers/0") {
+        let mount = json!({"name": VOLUME, "mountPath": "/data"});
+        add(container, "volumeMounts", mount);
     }
 }
 
@@ -157,6 +193,22 @@ mod tests {
         assert_eq!(env[0]["name"], "OTHER");
         assert!(env[1]["value"].as_str().unwrap().starts_with("Version 1.2"));
         assert_eq!(two["restartPolicy"], "Always");
+    }
+
+    #[test]
+    fn a_claim_is_mounted_by_its_name() {
+        let mut spec =
+            json!({"containers": [{"name": "main"}], "volumes": [{"name": "tmp", "emptyDir": {}}]});
+        mount(&mut spec);
+        assert_eq!(spec["volumes"][0]["name"], "tmp");
+        assert_eq!(
+            spec["volumes"][1]["persistentVolumeClaim"]["claimName"],
+            claims()[0]["name"]
+        );
+        assert_eq!(
+            spec["containers"][0]["volumeMounts"],
+            json!([{"name": VOLUME, "mountPath": "/data"}])
+        );
     }
 
     #[test]
