@@ -59,16 +59,20 @@ pub fn adopt(found: &[Found], claim: impl Fn(&str) -> Claim, now: UnixSeconds) -
         .filter(|pod| !pod.deleting && !pod.gated)
         .collect();
     let newest = usable.iter().copied().max_by_key(|pod| rank(pod));
-    let Some(newest) = newest else {
+    // One that has ended already is not waited for, but what became of it is told too.
+    let last = usable.iter().copied().max_by_key(|pod| select::order(pod));
+    let (Some(newest), Some(last)) = (newest, last) else {
         return Adoption::Leave;
     };
     let active = select::active(usable.iter().copied());
     let own = match active {
-        Some(active) if active.uid == newest.uid => active,
-        Some(active) => match settle(active, newest, now) {
-            Ok(own) => own,
-            Err(not_yet) => return not_yet,
-        },
+        Some(active) => {
+            let newer = if newest.uid == active.uid { last } else { newest };
+            match settle(active, newer, now) {
+                Ok(own) => own,
+                Err(not_yet) => return not_yet,
+            }
+        }
         None => newest,
     };
     let Some(found) = found.iter().find(|found| found.view.uid == own.uid) else {
@@ -88,7 +92,7 @@ fn settle<'a>(
     newer: &PodView,
     now: UnixSeconds,
 ) -> Result<&'a PodView, Adoption> {
-    if select::order(newer) < select::order(active) {
+    if newer.uid == active.uid || select::order(newer) < select::order(active) {
         return Ok(active);
     }
     let until = newer.created.saturating_add(PATIENCE);

@@ -5,9 +5,13 @@ use crate::keys;
 use serde_json::{Map, Value, json};
 
 /// Annotations that stay as they were at spawn.
-const KEPT: [&str; 2] = [keys::WORKSPACE_PATH, keys::PREVIEW_PATH];
+const KEPT: [&str; 3] = [
+    keys::WORKSPACE_NAME,
+    keys::WORKSPACE_PATH,
+    keys::PREVIEW_PATH,
+];
 
-/// Carries over paths, claims with their mounts, and the service account.
+/// Carries over name, paths, claims with their mounts, and the service account.
 pub fn carry_over(old: &Value, new: &mut Value) {
     for key in KEPT {
         if let Some(value) = annotation(old, key) {

@@ -142,6 +142,78 @@ fn one_that_comes_back_in_time_is_not_forgotten() {
     assert_eq!(h.active("dev").as_deref(), Some("b"));
 }
 
+/// What a route says of a workspace without a routable pod.
+fn said(h: &Harness) -> (bool, &'static str) {
+    let route = h.table.get("dev").unwrap().route();
+    (route.recreating, route.status.word())
+}
+
+fn successor(uid: &str, ready: bool) -> PodView {
+    PodView {
+        upgrade_of: Some(nogoo9_model::pod::UpgradeOf {
+            operation: "op".to_owned(),
+            source_uid: "a".to_owned(),
+        }),
+        ..pod(uid, "dev", 2, ready)
+    }
+}
+
+#[test]
+fn a_recreate_lasts_from_quiesced_to_routable() {
+    let mut h = Harness::new();
+    h.apply(pod("a", "dev", 1, true));
+    h.apply(PodView {
+        gated: true,
+        ..successor("b", false)
+    });
+    assert_eq!(said(&h), (false, "serving"), "the old one still serves");
+    let mut old = pod("a", "dev", 1, true);
+    old.state = UpgradeState::Quiesced;
+    h.apply(old.clone());
+    assert_eq!(said(&h), (true, "switching"));
+    old.deleting = true;
+    h.apply(old);
+    assert_eq!(said(&h), (true, "switching"));
+    h.writer.deleted("a", h.now);
+    assert_eq!(said(&h), (true, "switching"), "its successor comes");
+    h.apply(successor("b", true));
+    assert_eq!(said(&h), (false, "serving"));
+    // It has done what it was made for: that it fails later is no recreate.
+    h.apply(successor("b", false));
+    assert_eq!(said(&h), (false, "starting"));
+    h.writer.deleted("b", h.now);
+    assert_eq!(said(&h), (false, "away"));
+}
+
+#[test]
+fn what_a_container_complains_of_is_for_the_owner() {
+    let mut h = Harness::new();
+    let trouble = nogoo9_model::container::Trouble::new("ImagePullBackOff", "no such image");
+    h.apply(PodView {
+        trouble: Some(trouble),
+        ..successor("b", false)
+    });
+    let status = h.table.get("dev").unwrap().route().status.clone();
+    assert!(status.message(true).contains("it says: ImagePullBackOff."));
+    assert!(!status.message(false).contains("ImagePullBackOff"));
+}
+
+#[tokio::test]
+async fn an_arrival_wakes_whoever_waits_for_it() {
+    let mut h = Harness::new();
+    let waiting = tokio::spawn({
+        let table = h.table.clone();
+        async move { table.arrival("dev").await.id.to_string() }
+    });
+    h.apply(pod("x", "other", 1, true));
+    tokio::task::yield_now().await;
+    assert!(!waiting.is_finished());
+    h.apply(pod("a", "dev", 1, false));
+    assert_eq!(waiting.await.unwrap(), "dev");
+    // What is there already is no wait.
+    assert_eq!(&*h.table.arrival("other").await.id, "other");
+}
+
 #[test]
 fn a_pod_that_changes_its_label_moves() {
     let mut h = Harness::new();

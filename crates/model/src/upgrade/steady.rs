@@ -85,16 +85,19 @@ fn create(observed: &Observed<'_>, mine: &[&PodView], now: UnixSeconds) -> Plan 
 /// Another pod of the workspace that will do as well as the planned one: same template, same
 /// version, and no upgrade's candidate. The newest becomes the workspace's own.
 fn take_over(record: &Record, mine: &[&PodView]) -> Option<Plan> {
-    let fits = |pod: &&&PodView| {
-        pod.is_live()
-            && !pod.gated
-            && pod.state == UpgradeState::Committed
-            && pod.template == record.template
-    };
-    let pod = mine
-        .iter()
-        .filter(fits)
-        .max_by_key(|pod| select::order(pod))?;
+    let fitting = mine.iter().filter(|pod| fits(record, pod));
+    Some(own(record, fitting.max_by_key(|pod| select::order(pod))?))
+}
+
+fn fits(record: &Record, pod: &PodView) -> bool {
+    pod.is_live()
+        && !pod.gated
+        && pod.state == UpgradeState::Committed
+        && pod.template == record.template
+}
+
+/// Makes the pod the workspace's own.
+fn own(record: &Record, pod: &PodView) -> Plan {
     let mut next = record.clone();
     next.generation = next.generation.max(pod.generation);
     next.pod = PlannedPod {
@@ -102,7 +105,7 @@ fn take_over(record: &Record, mine: &[&PodView]) -> Option<Plan> {
         generation: pod.generation,
         uid: Some(pod.uid.clone()),
     };
-    Some(put(next))
+    put(next)
 }
 
 /// Only one pod can hold what the workspace needs: whatever else may hold it goes first.
@@ -141,19 +144,26 @@ fn replace(record: &Record, now: UnixSeconds) -> Plan {
 
 /// Pods of the workspace beside its own: those that ended go at once, living ones when traffic is
 /// routed past them and nobody uses them.
-fn tidy(observed: &Observed<'_>, own: &PodView, mine: &[&PodView]) -> Option<Plan> {
+fn tidy(observed: &Observed<'_>, current: &PodView, mine: &[&PodView]) -> Option<Plan> {
     let others = || {
         mine.iter()
-            .filter(|pod| pod.uid != own.uid && !pod.deleting)
+            .filter(|pod| pod.uid != current.uid && !pod.deleting)
     };
     if let Some(ended) = others().find(|pod| !pod.is_live()) {
         return Some(delete(ended, DeleteReason::Ended));
     }
     let active = select::active(mine.iter().copied());
-    let past = active.is_some_and(|active| active.uid == own.uid);
+    let past = active.is_some_and(|active| active.uid == current.uid);
     let unused = |pod: &&&PodView| drain::in_use(&pod.uid, observed.proxies).is_none();
     if past && let Some(pod) = others().find(unused) {
         return Some(delete(pod, DeleteReason::Superseded));
+    }
+    // Traffic went to another one that will do as well: then that one is the workspace's own.
+    if let Some(active) = active
+        && active.uid != current.uid
+        && fits(observed.record, active)
+    {
+        return Some(own(observed.record, active));
     }
     let extra = others().count();
     (extra > 0).then(|| Plan::wait(Wait::Duplicates { extra }))

@@ -314,6 +314,20 @@ fn a_duplicate_goes_when_it_is_routed_past_and_unused() {
 }
 
 #[test]
+fn a_duplicate_that_took_the_traffic_becomes_the_workspaces_own() {
+    let record = running();
+    let mut newer = pod("u2", 2);
+    newer.template = record.template.clone();
+    let mut cluster = Cluster::new(record, vec![pod("u1", 1), newer]);
+    steps(&mut cluster, &["record", "delete"]);
+    assert!(cluster.pod("u1").deleting && !cluster.pod("u2").deleting);
+    let mut strange = pod("u2", 2);
+    strange.template.version = "v9".into();
+    let mut cluster = Cluster::new(running(), vec![pod("u1", 1), strange]);
+    assert_eq!(kind(&cluster.step()), "wait", "an admin has to look");
+}
+
+#[test]
 fn others_pods_of_the_same_id_are_left_alone() {
     let mut theirs = pod("x", 9);
     theirs.owner = "bob".into();
