@@ -53,7 +53,7 @@ cluster-down: ## Take it down again
 	tests/cluster/down.sh $(CLUSTER)
 
 .PHONY: cluster-test
-cluster-test: deps-build deps-cluster ## Install chart and image on such a cluster as README says, and pass the suites there
+cluster-test: deps-test deps-cluster ## Install chart and image on such a cluster as README says, and pass the suites there
 	PROFILE=$(PROFILE) tests/cluster/test.sh
 
 .PHONY: ui

@@ -12,6 +12,8 @@ for file in "$run"/pid/node*; do
   name=${file##*/}
   if [[ $name = *-outer ]] || ! pid=$(pid_of "$name"); then continue; fi
   for archive in "$@"; do
-    nsenter -t "$pid" -m -n -p "$run/bin/ctr" -n k8s.io images import --local "$run/images/${archive##*/}" >/dev/null
+    # containerd warns of cgroup v1 at every call.
+    said=$(nsenter -t "$pid" -m -n -p "$run/bin/ctr" -n k8s.io images import --local \
+      "$run/images/${archive##*/}" 2>&1) || die "$name does not take $archive: $said"
   done
 done

@@ -26,9 +26,18 @@ step() { # what command...
   say "$what: $((SECONDS - begin)) s"
 }
 
+# Also what a run has left that was killed.
+down() {
+  say "down"
+  halt 5 idp
+  "$here/down.sh" "$run" || return
+  rm -rf "${run:?}"/{idp,reader,image,install.sh,facts.json}
+}
+
 # Everything that the cluster can still tell. Into files; the parts one looks at first also to the eyes.
 tell() {
   local file=$run/log/cluster.txt pod
+  [ -e "$run/admin.kubeconfig" ] || return 0
   {
     kubectl get nodes,pods,pvc,pv,services --all-namespaces -o wide
     kubectl get events --all-namespaces --sort-by=.lastTimestamp
@@ -48,10 +57,7 @@ finish() {
   local status=$?
   trap - EXIT INT TERM
   [ "$status" = 0 ] || tell
-  halt 5 idp || true
-  say "down"
-  "$here/down.sh" "$run" || status=1
-  rm -rf "${run:?}"/{idp,reader,image,install.sh,facts.json}
+  down || status=1
   exit "$status"
 }
 
@@ -62,6 +68,8 @@ trap 'exit 143' TERM
 build() {
   # All programs, as `make test` builds them: one set of features, so neither undoes the other's work.
   (cd "$root" && "$cargo" build "${cargo_flags[@]}" --workspace --bins)
+  suite nogoo9-tests multiuser nodes -- --no-run
+  suite nogoo9-local kubelet_pods kubelet_lives -- --no-run
   (cd "$root" && BUILD=0 PROFILE=$profile scripts/image.sh "$run/image")
 }
 
@@ -115,11 +123,15 @@ install() {
   (cd "$reader" && bash -euo pipefail "$run/install.sh")
 }
 
-suite() { # package suite...
-  local package=$1 name names=()
+# Suites run to the end even if one fails: it takes a while to come here.
+suite() { # package suite... [-- flags of cargo...]
+  local package=$1 names=()
   shift
-  for name in "$@"; do names+=(--test "$name"); done
-  (cd "$root" && "$cargo" test "${cargo_flags[@]}" -p "$package" "${names[@]}")
+  while (($# > 0)) && [ "$1" != -- ]; do
+    names+=(--test "$1")
+    shift
+  done
+  (cd "$root" && "$cargo" test "${cargo_flags[@]}" --no-fail-fast -p "$package" "${names[@]}" "${@:2}")
 }
 
 # What the suites are told; the fields are explained in tests/src/target/real.rs.
@@ -130,6 +142,7 @@ facts() {
   "systemNamespace": "$SYSTEM",
   "workspacesNamespace": "$WORKSPACES",
   "publicUrl": "$public",
+  "adminTokenSecret": "nogoo9-admin",
   "issuer": "https://$HOST_IP:$IDP_PORT",
   "idpDir": "$run/idp",
   "sampleImage": "localhost/nogoo9-sample:dev",
@@ -139,16 +152,17 @@ JSON
 }
 
 public=http://localhost:$PUBLIC_PORT
-"$here/down.sh" "$run" # what a run that was killed has left
+down
 rm -rf "$run/log"
 mkdir -p "$run/log" "$run/pid"
 step "programs and images" build
 step "cluster" cluster
 step "smoke test" "$here/smoke.sh" "$run"
-NOGOO9_TEST_KUBECONFIG=$run/admin.kubeconfig step "the kubelet of local mode, on this API server" \
-  suite nogoo9-local kubelet_pods kubelet_lives
 step "identity provider" identity_provider
 export KUBECONFIG=$run/admin.kubeconfig PATH=$run/bin:$PATH
 step "install, as README says" install
 facts >"$run/facts.json"
-NOGOO9_TEST_CLUSTER=$run/facts.json step "multiuser suite" suite nogoo9-tests multiuser
+NOGOO9_TEST_CLUSTER=$run/facts.json NOGOO9_TEST_NODES=$run step "suites" suite nogoo9-tests multiuser nodes
+# Last: it leaves Nodes behind that a scheduler would believe in for a while.
+NOGOO9_TEST_KUBECONFIG=$run/admin.kubeconfig step "the kubelet of local mode, on this API server" \
+  suite nogoo9-local kubelet_pods kubelet_lives
