@@ -1,4 +1,5 @@
-//! `nogoo9 demo` as people run it: an instance of its own, upgrades under load, one table.
+//! `nogoo9 demo` as people run it: an instance of its own, all three kinds of upgrade under load, a
+//! table each.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -8,8 +9,8 @@ use std::process::{Output, Stdio};
 use std::time::Duration;
 use tokio::process::Command;
 
-/// Far longer than two upgrades take.
-const LONG: Duration = Duration::from_secs(120);
+/// Far longer than some upgrades of each kind take.
+const LONG: Duration = Duration::from_secs(400);
 
 #[tokio::test]
 async fn shows_that_nobody_notices_and_leaves_nothing_behind() {
@@ -20,8 +21,16 @@ async fn shows_that_nobody_notices_and_leaves_nothing_behind() {
             "demo",
             "--upgrades",
             "2",
+            "--recreates",
+            "2",
+            "--workspaces",
+            "3",
+            "--max-parallel",
+            "2",
             "--requests",
             "3000",
+            "--rate",
+            "200",
             "--connections",
             "8",
         ])
@@ -53,32 +62,62 @@ async fn shows_that_nobody_notices_and_leaves_nothing_behind() {
         assert!(table.contains(column), "{column}: {table}");
     }
     for row in ["before", "during", "after", "total"] {
-        assert!(
-            table.lines().any(|line| line.starts_with(row)),
-            "{row}: {table}"
-        );
+        let rows = table.lines().filter(|line| line.starts_with(row));
+        assert_eq!(rows.count(), 3, "{row}, once for each kind: {table}");
     }
     let report: Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
     assert_eq!(report["problems"], serde_json::json!([]));
-    assert!(report["http"]["requests"].as_u64().unwrap() >= 3000);
-    assert_eq!(report["http"]["failures"], 0);
-    let upgrades = report["upgrades"].as_array().unwrap();
-    assert_eq!(upgrades.len(), 2);
-    assert_eq!(
-        upgrades[1]["previousPodName"], upgrades[0]["podName"],
-        "each replaces the one before"
-    );
-    for upgrade in upgrades {
-        let at = |moment: &str| upgrade[moment].as_u64().unwrap();
-        assert!(
-            at("answeredUs") < at("firstAnswerUs"),
-            "the call does not wait for the pod: {upgrade}"
-        );
-        assert!(
-            at("committedUs") <= at("movedUs") && at("movedUs") <= at("doneUs"),
-            "{upgrade}"
+    let acts = report["acts"].as_array().unwrap();
+    let modes: Vec<_> = acts
+        .iter()
+        .map(|act| act["mode"].as_str().unwrap())
+        .collect();
+    assert_eq!(modes, ["side-by-side", "recreate", "bulk"]);
+    let number = |value: &Value| value.as_u64().unwrap();
+    let requests: u64 = acts
+        .iter()
+        .map(|act| number(&act["http"]["requests"]))
+        .sum();
+    assert!(requests >= 3000, "{requests}");
+    for act in acts {
+        assert_eq!(act["http"]["failures"], 0, "{act}");
+        for upgrade in act["upgrades"].as_array().unwrap() {
+            let at = |moment: &str| number(&upgrade[moment]);
+            assert!(
+                at("answeredUs") < at("firstAnswerUs"),
+                "the call does not wait for the pod: {upgrade}"
+            );
+            assert!(
+                at("committedUs") <= at("movedUs") && at("movedUs") <= at("doneUs"),
+                "{upgrade}"
+            );
+        }
+    }
+    let upgrades = |act: usize| acts[act]["upgrades"].as_array().unwrap();
+    let fates = |act: usize, fate: &str| {
+        let sockets = acts[act]["sockets"].as_array().unwrap();
+        sockets
+            .iter()
+            .filter(|socket| socket["fate"] == fate)
+            .count()
+    };
+    for act in [0, 1] {
+        assert_eq!(upgrades(act).len(), 2);
+        assert_eq!(
+            upgrades(act)[1]["previousPodName"],
+            upgrades(act)[0]["podName"],
+            "each replaces the one before"
         );
     }
+    // Six at a time, opened anew after each of two upgrades.
+    assert_eq!((fates(0, "kept"), fates(0, "sentBack")), (18, 0));
+    assert_eq!((fates(1, "kept"), fates(1, "sentBack")), (6, 12));
+    assert!(
+        number(&acts[1]["held"]) > 0,
+        "requests waited for the pod that holds the volume"
+    );
+    assert_eq!(upgrades(2).len(), 3, "every workspace once");
+    assert_eq!((fates(2, "kept"), fates(2, "sentBack")), (12, 0));
 
     until("every process of the demo to end", LONG, || async {
         let census = Census::take(None, &data)?;
