@@ -6,11 +6,10 @@ command: [/nogoo9-proxy]
 args:
   - --listen={{ .Values.bindAddress }}:9009
   - --admin-listen={{ .Values.bindAddress }}:9019
-{{- if eq .Values.layout "pod" }}
-  - --control-url=http://127.0.0.1:9010
-{{- else }}
-  - --control-url=http://{{ include "nogoo9.control" . }}.{{ .Release.Namespace }}.svc:9010
-{{- end }}
+{{- $control := printf "http://%s.%s.svc:9010" (include "nogoo9.control" .) .Release.Namespace }}
+{{- if eq .Values.layout "pod" }}{{ $control = "http://127.0.0.1:9010" }}{{ end }}
+  - --control-url={{ $control }}
+  - --session-keys={{ $control }}/.well-known/nogoo9-session-keys.json,/etc/nogoo9/session/jwks.json
   - --hold-timeout={{ .Values.proxy.holdTimeout }}
   - --drain={{ .Values.proxy.drain }}
   - --stop-timeout={{ .Values.proxy.stopTimeout }}
@@ -36,6 +35,18 @@ resources:
 {{- toYaml .Values.proxy.resources | nindent 2 }}
 volumeMounts:
 {{- include "nogoo9.commonMounts" . | nindent 2 }}
+  - name: session-keys
+    mountPath: /etc/nogoo9/session
+    readOnly: true
+{{- end -}}
+
+{{/* Public keys as control has published them, so that a proxy starts while control is away. Before
+     the first control has run there are none. */}}
+{{- define "nogoo9.proxyVolumes" -}}
+- name: session-keys
+  configMap:
+    name: nogoo9-session-jwks
+    optional: true
 {{- end -}}
 
 {{/* Stopping takes the drain, the requests in flight, and a little. */}}

@@ -34,8 +34,9 @@ pub struct ProxyArgs {
     #[arg(long, env = "NOGOO9_CONTROL_URL", value_name = "URL")]
     pub control_url: Option<String>,
     /// Public keys that verify browser sessions: an address, or a file (a mounted ConfigMap), so
-    /// that the proxy starts without control. [default: asked of control]
-    #[arg(long, env = "NOGOO9_SESSION_KEYS", value_name = "URL|FILE")]
+    /// that the proxy starts without control; or both, as in URL,FILE: the file while the address
+    /// does not answer. [default: asked of control]
+    #[arg(long, env = "NOGOO9_SESSION_KEYS", value_name = "URL|FILE|URL,FILE")]
     pub session_keys: Option<String>,
     /// Longest time that a request waits for its workspace to have a pod. [default: 30]
     #[arg(long, env = "NOGOO9_HOLD_TIMEOUT", value_name = "SECONDS")]

@@ -84,7 +84,9 @@ impl Keys {
     pub fn new(source: KeySource) -> (Self, Refresher) {
         let timing = match source {
             KeySource::File(_) => Timing::FILE,
-            KeySource::Issuer { .. } | KeySource::Url(_) => Timing::NETWORK,
+            KeySource::Issuer { .. } | KeySource::Url(_) | KeySource::UrlOrFile(..) => {
+                Timing::NETWORK
+            }
         };
         Self::with_timing(source, timing)
     }

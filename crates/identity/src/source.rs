@@ -24,6 +24,8 @@ pub enum KeySource {
     Url(Url),
     /// In this file: a mounted ConfigMap, say.
     File(PathBuf),
+    /// At this address, which knows newest keys first; while it does not answer, in this file.
+    UrlOrFile(Url, PathBuf),
 }
 
 /// Why keys could not be read. Texts name the address or file; addresses lose their credentials.
@@ -107,11 +109,16 @@ pub struct Discovery {
 }
 
 impl KeySource {
-    /// Reads a flag's value: an address if it looks like one, else a file.
+    /// Reads a flag's value: an address if it looks like one, else a file; or `ADDRESS,FILE`.
     ///
     /// # Errors
     /// An address that is none, or that is not safe to take keys from.
     pub fn from_flag(text: &str) -> Result<Self, SourceError> {
+        if let Some((url, file)) = text.split_once(',') {
+            let (url, file) = (parse(url.trim())?, file.trim());
+            secure(&url)?;
+            return Ok(Self::UrlOrFile(url, PathBuf::from(file)));
+        }
         if text.contains("://") {
             let url = parse(text)?;
             secure(&url)?;
@@ -131,13 +138,12 @@ impl KeySource {
                 load_url(&parse(&found.jwks_uri)?, roots).await
             }
             Self::Url(url) => load_url(url, &Roots::default()).await,
-            Self::File(path) => {
-                let document = read_file(path).await?;
-                KeySet::parse(&document).map_err(|source| SourceError::Keys {
-                    place: path.display().to_string(),
-                    source,
-                })
-            }
+            Self::File(path) => load_file(path).await,
+            Self::UrlOrFile(url, path) => match load_url(url, &Roots::default()).await {
+                Ok(keys) => Ok(keys),
+                // What both say is the address's: the file is only there to bridge its absence.
+                Err(error) => load_file(path).await.map_err(|_| error),
+            },
         }
     }
 }
@@ -149,7 +155,7 @@ impl std::fmt::Display for KeySource {
                 Ok(url) => f.write_str(&shown(&url)),
                 Err(_) => f.write_str("the issuer"),
             },
-            Self::Url(url) => f.write_str(&shown(url)),
+            Self::Url(url) | Self::UrlOrFile(url, _) => f.write_str(&shown(url)),
             Self::File(path) => path.display().fmt(f),
         }
     }
@@ -178,6 +184,14 @@ async fn load_url(url: &Url, roots: &Roots) -> Result<KeySet, SourceError> {
     let body = get(url, roots).await?;
     KeySet::parse(&body).map_err(|source| SourceError::Keys {
         place: shown(url),
+        source,
+    })
+}
+
+async fn load_file(path: &PathBuf) -> Result<KeySet, SourceError> {
+    let document = read_file(path).await?;
+    KeySet::parse(&document).map_err(|source| SourceError::Keys {
+        place: path.display().to_string(),
         source,
     })
 }

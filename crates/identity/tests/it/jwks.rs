@@ -6,9 +6,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use nogoo9_identity::{Roots, TokenError};
 use nogoo9_identity::jwks::{Keys, Timing};
 use nogoo9_identity::source::{KeySource, SourceError, discover};
+use nogoo9_identity::{Roots, TokenError};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -238,10 +238,46 @@ async fn a_file_is_read_again_when_it_changes() {
 }
 
 #[tokio::test]
+async fn a_file_bridges_the_absence_of_the_address_beside_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("jwks.json");
+    let (provider, _server) = Provider::start().await;
+    let (old, new) = (Signer::ed25519("old"), Signer::ed25519("new"));
+    let KeySource::Url(url) = provider.source() else {
+        panic!("an address");
+    };
+    let flag = format!("{url}, {}", path.display());
+    let source = KeySource::from_flag(&flag).expect("both");
+    let refused = source.load().await.expect_err("neither is there");
+    assert!(refused.to_string().contains(url.as_str()), "{refused}");
+
+    std::fs::write(&path, jwks(&[&old])).expect("written");
+    let timing = Timing {
+        interval: Duration::from_millis(10),
+        ..timing()
+    };
+    let (keys, refresher) = Keys::with_timing(source, timing);
+    let running = tokio::spawn(refresher.run());
+    let bearers = bearers(keys.clone());
+    until("the file is read", || keys.is_ready()).await;
+    assert!(bearers.verify(&old.sign(&claims()), NOW).is_ok());
+    // The file of a mounted ConfigMap may be a minute behind: the address is asked first.
+    provider.publish(&[&new]);
+    let token = new.sign(&claims());
+    until("the address is asked", || {
+        bearers.verify(&token, NOW).is_ok()
+    })
+    .await;
+    running.abort();
+}
+
+#[tokio::test]
 async fn discovery_must_speak_for_the_issuer_that_was_asked() {
     let (provider, server) = Provider::start().await;
     let issuer = provider.issuer();
-    let found = discover(&issuer, &Roots::default()).await.expect("a document");
+    let found = discover(&issuer, &Roots::default())
+        .await
+        .expect("a document");
     assert_eq!(
         (found.issuer, found.jwks_uri),
         (issuer.clone(), format!("{issuer}/keys"))
