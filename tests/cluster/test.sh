@@ -160,6 +160,7 @@ step "cluster" cluster
 step "smoke test" "$here/smoke.sh" "$run"
 step "identity provider" identity_provider
 export KUBECONFIG=$run/admin.kubeconfig PATH=$run/bin:$PATH
+step "chart" "$root/scripts/check-chart.sh" --server
 step "install, as README says" install
 facts >"$run/facts.json"
 NOGOO9_TEST_CLUSTER=$run/facts.json NOGOO9_TEST_NODES=$run step "suites" suite nogoo9-tests multiuser nodes
