@@ -67,7 +67,11 @@ pub fn adopt(found: &[Found], claim: impl Fn(&str) -> Claim, now: UnixSeconds) -
     let active = select::active(usable.iter().copied());
     let own = match active {
         Some(active) => {
-            let newer = if newest.uid == active.uid { last } else { newest };
+            let newer = if newest.uid == active.uid {
+                last
+            } else {
+                newest
+            };
             match settle(active, newer, now) {
                 Ok(own) => own,
                 Err(not_yet) => return not_yet,

@@ -160,6 +160,7 @@ mod tests {
         json!({
             "metadata": {"annotations": {
                 keys::WORKSPACE_PATH: "/route/dev/", keys::WORKSPACE_PORT: "8443",
+                keys::WORKSPACE_NAME: "Dev box",
             }},
             "spec": {
                 "serviceAccountName": "coder",
@@ -180,7 +181,10 @@ mod tests {
 
     #[test]
     fn claims_and_their_mounts_survive_a_template_that_forgot_them() {
-        let mut new = json!({"spec": {"containers": [{"name": "renamed", "image": "two"}]}});
+        let mut new = json!({
+            "metadata": {"annotations": {keys::WORKSPACE_NAME: "dev"}},
+            "spec": {"containers": [{"name": "renamed", "image": "two"}]},
+        });
         carry_over(&old(), &mut new);
         assert_eq!(
             new["spec"]["volumes"],
@@ -194,6 +198,10 @@ mod tests {
         assert_eq!(
             new["metadata"]["annotations"][keys::WORKSPACE_PATH],
             "/route/dev/"
+        );
+        assert_eq!(
+            new["metadata"]["annotations"][keys::WORKSPACE_NAME],
+            "Dev box"
         );
         assert!(
             new["metadata"]["annotations"]

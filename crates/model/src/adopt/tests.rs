@@ -147,6 +147,32 @@ fn an_upgrade_under_way_gets_its_ten_minutes() {
 }
 
 #[test]
+fn a_newer_pod_that_has_ended_is_not_waited_for_but_told_of() {
+    let ended = pod_with("new", 200, false, |pod| {
+        pod["status"]["phase"] = json!("Failed");
+        pod["status"]["reason"] = json!("Evicted");
+    });
+    let pair = [found("old", 100, true), ended.clone()];
+    let Adoption::Mark { uid, why, .. } = decide(&pair, 201) else {
+        panic!("the original is told first")
+    };
+    assert_eq!((uid.as_str(), why.reason.as_str()), ("old", "Evicted"));
+    let marked = pod_with("old", 100, true, |pod| {
+        pod["metadata"]["annotations"][keys::LAST_UPGRADE_ERROR] = json!(why.to_string());
+    });
+    assert_eq!(
+        adopted(&[marked, ended], 201).pod.uid.as_deref(),
+        Some("old")
+    );
+    // What ended before the one that serves was made is nobody's upgrade of it.
+    let elder = pod_with("elder", 50, false, |pod| {
+        pod["status"]["phase"] = json!("Failed")
+    });
+    let pair = [elder, found("old", 100, true)];
+    assert_eq!(adopted(&pair, 201).pod.uid.as_deref(), Some("old"));
+}
+
+#[test]
 fn three_duplicates_end_as_one() {
     let three = [
         found("a", 100, true),
