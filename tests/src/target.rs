@@ -146,11 +146,11 @@ impl Target {
     /// A template of the sample with a claim of its own, in which it keeps its files.
     #[must_use]
     pub fn template_with_claim(&self, name: &str, version: &str) -> Template {
-        let template = self.template(name, version);
-        match &self.place {
-            Place::Embedded(_) => template.files("$(NOGOO9_VOLUME_FILES)", None),
-            Place::Real(real) => template.files("/files", real.storage_class()),
-        }
+        let class = match &self.place {
+            Place::Embedded(_) => None,
+            Place::Real(real) => real.storage_class(),
+        };
+        self.template(name, version).files(class)
     }
 
     /// Waits until every proxy routes the workspace to that pod (any pod if `None`); returns its name.

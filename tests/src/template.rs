@@ -104,20 +104,19 @@ impl Template {
         self
     }
 
-    /// With a claim `files` that only one node may mount, in which the sample keeps its files; it
-    /// finds it at `folder`.
+    /// With a claim `data` that only one node may mount, in which the sample keeps its files.
     #[must_use]
-    pub fn files(self, folder: &str, class: Option<&str>) -> Self {
-        let volume = json!({"name": "files", "persistentVolumeClaim": {"claimName": "files"}});
-        let mut template = self
-            .claim("files", class)
-            .env("NOGOO9_SAMPLE_DATA", folder)
+    pub fn files(self, class: Option<&str>) -> Self {
+        let volume = json!({"name": "data", "persistentVolumeClaim": {"claimName": "data"}});
+        self.claim("data", class)
+            .env("NOGOO9_SAMPLE_DATA", "/data")
             .pod("volumes", json!([volume]))
             // A volume belongs to root until it is given to those who use it.
-            .pod("securityContext", json!({"fsGroup": 65532}));
-        let mount = json!([{"name": "files", "mountPath": "/files"}]);
-        template.container.insert("volumeMounts".into(), mount);
-        template
+            .pod("securityContext", json!({"fsGroup": 65532}))
+            .container(
+                "volumeMounts",
+                json!([{"name": "data", "mountPath": "/data"}]),
+            )
     }
 
     /// With a claim that only one node may mount. It takes a volume of the pod to use it.

@@ -2,12 +2,12 @@
 //! one pod, and nobody's last pod is deleted.
 
 use super::LONG;
-use super::stage::{at_rest, begin, ended, offer, served, text, tidy};
-use super::watch::{Pods, Visits};
+use super::stage::{at_rest, begin, ended, offer, served, text, tidy, tool};
+use super::watch::Pods;
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
 use nogoo9_model::keys;
 use nogoo9_tests::{Observation, Target, Template, until};
 use serde_json::{Value, json};
@@ -49,25 +49,39 @@ pub(super) fn left_pod(
     }))?)
 }
 
-/// Creates the pod, and waits until its container is ready.
-async fn leave(target: &Target, pod: &Pod) -> anyhow::Result<()> {
-    let api = target.cluster().pods_api();
-    api.create(&PostParams::default(), pod)
-        .await
-        .with_context(|| pod.name_any())?;
+/// Creates the pod and waits until it has come as far as it will. It counts as a workspace's only
+/// once [`reveal`] has labelled it: until then another spawner may still be at work.
+async fn leave(target: &Target, mut pod: Pod) -> anyhow::Result<()> {
     let name = pod.name_any();
-    until(&format!("{name} to be ready"), LONG, || async {
-        let Some(pod) = api.get_opt(&name).await? else {
-            // Control is quick: what it is to delete may be gone before anybody looked.
-            return Ok(Observation::Holds(()));
-        };
-        let conditions = pod.status.iter().flat_map(|status| &status.conditions);
-        let ready = conditions
-            .flatten()
-            .any(|one| one.type_ == "Ready" && one.status == "True");
-        Ok(Observation::when(ready, (), pod.status))
+    pod.labels_mut().remove(keys::MANAGED_BY);
+    let api = target.cluster().pods_api();
+    let created = api.create(&PostParams::default(), &pod).await;
+    created.with_context(|| name.clone())?;
+    until(&format!("{name} to be ready, or to fail"), LONG, || async {
+        let status = api.get(&name).await?.status.unwrap_or_default();
+        let mut conditions = status.conditions.iter().flatten();
+        let ready = conditions.any(|one| one.type_ == "Ready" && one.status == "True");
+        let failed = status.phase.as_deref() == Some("Failed");
+        Ok(Observation::when(ready || failed, (), status))
     })
     .await
+}
+
+/// While control is away the pods become a workspace's, all at once, as at the end of a day on which
+/// no-crd was stopped and nogoo9 started.
+async fn reveal(target: &Target, pods: &[&str]) -> anyhow::Result<()> {
+    let api = target.cluster().pods_api();
+    let label = json!({"metadata": {"labels": {keys::MANAGED_BY: keys::MANAGED_BY_SPAWNER}}});
+    target
+        .without_control(async || {
+            for name in pods {
+                api.patch(name, &PatchParams::default(), &Patch::Merge(&label))
+                    .await
+                    .with_context(|| (*name).to_owned())?;
+            }
+            Ok(())
+        })
+        .await
 }
 
 /// Waits until a pod that is created now is younger, by the whole seconds that Kubernetes counts.
@@ -122,7 +136,8 @@ pub(super) async fn a_pod_without_a_record_is_adopted(target: Arc<Target>) -> an
         .env("OF_THE_USER", "kept")
         .env("MESSAGE", "set by hand");
     let (id, name) = ("orphan", "ws-bob-orphan");
-    leave(&target, &left_pod(&old, "bob", id, name)?).await?;
+    leave(&target, left_pod(&old, "bob", id, name)?).await?;
+    reveal(&target, &[name]).await?;
     ends_as(&target, "bob", id, name).await?;
     assert_eq!(
         served(&target, "bob", id).await?,
@@ -167,59 +182,49 @@ pub(super) async fn a_pair_left_by_no_crd_ends_as_one(target: Arc<Target>) -> an
     let id = "pair";
     let (older, newer) = ("ws-alice-pair", "ws-alice-pair-up-abcde");
     let first = target.template("pair", "1.0");
-    leave(&target, &left_pod(&first, "alice", id, older)?).await?;
-    target.routed(id, Some(older)).await?;
-    let (visits, pods) = (
-        Visits::by(&target, "alice", id).await?,
-        Pods::of(&target, id).await?,
-    );
+    leave(&target, left_pod(&first, "alice", id, older)?).await?;
     later_than(&target, older).await?;
-    leave(&target, &left_pod(&template, "alice", id, newer)?).await?;
+    leave(&target, left_pod(&template, "alice", id, newer)?).await?;
+    let pods = Pods::of(&target, id).await?;
+    reveal(&target, &[older, newer]).await?;
     ends_as(&target, "alice", id, newer).await?;
-    super::watch::from_then_to(&visits.end().await?, "1.0", "2.0");
+    assert_eq!(
+        served(&target, "alice", id).await?,
+        ("2.0".into(), newer.into())
+    );
     let history = pods.end().await?;
-    assert!(!history.was_ever_without());
     assert_eq!(history.names(), [older, newer]);
+    assert!(history.kept(newer), "{newer} was deleted");
     tidy(&target, &[id], &[&template]).await
 }
 
-pub(super) async fn a_pair_whose_newer_fails_keeps_the_older(
+pub(super) async fn a_pair_whose_newer_failed_keeps_the_older(
     target: Arc<Target>,
 ) -> anyhow::Result<()> {
-    let template = target
-        .template("badpair", "1.0")
-        .annotation(keys::UPGRADE_DEADLINE, "6");
+    let template = target.template("badpair", "1.0");
     offer(&target, &template).await?;
     let id = "badpair";
     let (older, newer) = ("ws-alice-badpair", "ws-alice-badpair-up-abcde");
-    leave(&target, &left_pod(&template, "alice", id, older)?).await?;
-    ends_as(&target, "alice", id, older).await?;
+    leave(&target, left_pod(&template, "alice", id, older)?).await?;
     later_than(&target, older).await?;
-    let spoiled = template.clone().image("localhost/nogoo9-none:1");
-    let visits = Visits::by(&target, "alice", id).await?;
-    target
-        .cluster()
-        .pods_api()
-        .create(
-            &PostParams::default(),
-            &left_pod(&spoiled, "alice", id, newer)?,
-        )
-        .await?;
-    let gone = || async {
-        let pods = target.cluster().pod_names(id).await?;
-        Ok(Observation::when(pods == [older], (), pods))
-    };
-    until("the newer pod to be given up", LONG, gone).await?;
+    // It has failed for good, so that nobody has to wait whether it will still be ready.
+    let spoiled = template.clone().env("CRASH", "1");
+    let spoiled = spoiled.pod("restartPolicy", json!("Never"));
+    leave(&target, left_pod(&spoiled, "alice", id, newer)?).await?;
+    let pods = Pods::of(&target, id).await?;
+    reveal(&target, &[older, newer]).await?;
     ends_as(&target, "alice", id, older).await?;
     let kept = target.cluster().only_pod(id, older, LONG).await?;
     let error = kept.annotations().get(keys::LAST_UPGRADE_ERROR);
     let error = error.context("no error on the pod that was kept")?;
-    assert!(
-        error.starts_with("ErrImagePull") || error.starts_with("ImagePullBackOff"),
-        "{error}"
+    assert!(error.starts_with("Error"), "{error}");
+    let seen = tool(&target, "alice", "get_workspace", json!({"id": id})).await?;
+    assert_eq!(text(&seen["lastUpgradeError"]), *error);
+    assert_eq!(
+        served(&target, "alice", id).await?,
+        ("1.0".into(), older.into())
     );
-    let answers = visits.end().await?;
-    assert!(answers.iter().all(|(_, pod)| pod == older), "{answers:?}");
+    assert!(pods.end().await?.kept(older), "{older} was deleted");
     tidy(&target, &[id], &[&template]).await
 }
 
@@ -232,26 +237,17 @@ pub(super) async fn three_duplicates_end_as_one(target: Arc<Target>) -> anyhow::
         "ws-bob-triple-up-aaaaa",
         "ws-bob-triple-up-bbbbb",
     ];
-    let pods = Pods::of(&target, id).await?;
-    leave(&target, &left_pod(&template, "bob", id, names[0])?).await?;
-    later_than(&target, names[0]).await?;
-    // Two at once: the third is told from the second by more than its age, and one of them stays.
-    for name in &names[1..] {
-        let pod = left_pod(&template, "bob", id, name)?;
-        let created = target.cluster().pods_api();
-        created.create(&PostParams::default(), &pod).await?;
+    for name in names {
+        leave(&target, left_pod(&template, "bob", id, name)?).await?;
+        later_than(&target, name).await?;
     }
-    let kept = until("one pod to be left", LONG, || async {
-        let pods = target.cluster().pod_names(id).await?;
-        Ok(match pods.as_slice() {
-            [one] if one != names[0] => Observation::Holds(one.clone()),
-            _ => Observation::NotYet(format!("{pods:?}")),
-        })
-    })
-    .await?;
-    ends_as(&target, "bob", id, &kept).await?;
-    assert_eq!(served(&target, "bob", id).await?.1, kept);
+    let pods = Pods::of(&target, id).await?;
+    reveal(&target, &names).await?;
+    let [_, _, newest] = names;
+    ends_as(&target, "bob", id, newest).await?;
+    assert_eq!(served(&target, "bob", id).await?.1, newest);
     let history = pods.end().await?;
     assert_eq!(history.names(), names);
+    assert!(history.kept(newest), "{newest} was deleted");
     tidy(&target, &[id], &[&template]).await
 }

@@ -108,34 +108,41 @@ pub(super) async fn a_claim_means_recreate_and_files_survive(
     tidy(&target, &[&id], &[&template]).await
 }
 
-pub(super) async fn a_recreate_is_refused_before_harm(target: Arc<Target>) -> anyhow::Result<()> {
-    let template = target.template_with_claim("unharmed", "1.0");
+pub(super) async fn a_recreate_to_an_image_that_is_not_there(
+    target: Arc<Target>,
+) -> anyhow::Result<()> {
+    let template = target.template_with_claim("unpulled", "1.0");
     let id = template.name().to_owned();
-    let old = workspace(&target, "bob", &template).await?;
+    workspace(&target, "bob", &template).await?;
     let content = write_file(&target, "bob", &id, "notes.bin").await?;
-    let uid = target.cluster().pods(&id).await?.remove(0).uid();
+    let volume = claim(&target, &id).await?;
 
     let spoiled = template
         .clone()
         .image("localhost/nogoo9-none:1")
         .annotation(keys::UPGRADE_DEADLINE, "6");
     offer(&target, &spoiled).await?;
-    let visits = Visits::by(&target, "bob", &id).await?;
+    let (pods, visits) = (
+        Pods::of(&target, &id).await?,
+        Visits::by(&target, "bob", &id).await?,
+    );
     let answer = begin(&target, "bob", &id).await?;
     assert_eq!(answer["mode"], "recreate", "{answer}");
     let operation = ended(&target, "bob", &text(&answer["operationId"])).await?;
-    let (error, by) = back_on_old(&target, "bob", &id, &operation).await?;
+    let (error, _) = back_on_old(&target, "bob", &id, &operation).await?;
     assert!(
-        error.starts_with("ErrImagePull") || error.starts_with("ImagePullBackOff"),
+        error.starts_with("ErrImagePull: ") || error.starts_with("ImagePullBackOff: "),
         "{error}"
     );
     assert!(error.contains("localhost/nogoo9-none:1"), "{error}");
-    // The very pod, which served all along.
-    assert_eq!(by, old);
-    assert_eq!(target.cluster().pods(&id).await?.remove(0).uid(), uid);
     let answers = visits.end().await?;
-    assert!(answers.iter().all(|(_, pod)| *pod == old), "{answers:?}");
+    assert!(
+        answers.iter().all(|(version, _)| version == "1.0"),
+        "{answers:?}"
+    );
+    pods.end().await?.never_two_with_the_claim();
     assert_eq!(read_file(&target, "bob", &id, "notes.bin").await?, content);
+    assert_eq!(claim(&target, &id).await?, volume, "another volume");
     tidy(&target, &[&id], &[&template]).await
 }
 

@@ -1,15 +1,13 @@
 //! Side by side, with a successor that does not make it: the original serves all along, and says why.
 
 use super::LONG;
-use super::stage::{
-    back_on_old, begin, ended, offer, refused, served, text, tidy, tool, workspace,
-};
+use super::stage::{back_on_old, begin, ended, offer, served, text, tidy, tool, workspace};
 use super::watch::{Pods, Visits};
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
 use kube::api::{DeleteParams, ListParams, PostParams};
 use nogoo9_model::keys;
-use nogoo9_tests::{Generation, Observation, Target, Template, until};
-use serde_json::json;
+use nogoo9_tests::{Observation, Target, Template, until};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// An upgrade of the owner's workspace that fails; returns the error that the owner gets to read.
@@ -76,64 +74,86 @@ pub(super) async fn a_pod_that_is_never_ready(target: Arc<Target>) -> anyhow::Re
 }
 
 pub(super) async fn refused_by_quota(target: Arc<Target>) -> anyhow::Result<()> {
-    let template = target.template("noroom", "1.0");
-    let id = template.name().to_owned();
-    let old = workspace(&target, "alice", &template).await?;
-    offer(&target, &template.clone().version("2.0")).await?;
-    let pods = target.cluster().beside_workspaces::<Pod>();
-    let there = pods.list(&ListParams::default()).await?.items;
-    let used = there.iter().filter(|pod| !has_ended(pod)).count();
+    let plain = target.template("noroom", "1.0");
+    let claimed = target.template_with_claim("noroomclaim", "1.0");
+    let mut old = Vec::new();
+    for template in [&plain, &claimed] {
+        old.push(workspace(&target, "alice", template).await?);
+        let next = template.clone().version("2.0");
+        offer(&target, &next.annotation(keys::UPGRADE_DEADLINE, "6")).await?;
+    }
     let quotas = target.cluster().beside_workspaces::<ResourceQuota>();
-    let quota: ResourceQuota = serde_json::from_value(json!({
-        "metadata": {"name": "full"},
-        "spec": {"hard": {"pods": used.to_string()}},
-    }))?;
+    let quota = full(&target).await?;
     quotas.create(&PostParams::default(), &quota).await?;
+    let operations = upgrades_while_full(&target, &[plain.name(), claimed.name()]).await;
+    // Whatever came of it: the cases that follow need room.
+    quotas.delete("full", &DeleteParams::default()).await?;
+
+    let begun = operations?.into_iter().zip([&plain, &claimed]).zip(old);
+    for (((operation, pods), template), old) in begun {
+        let id = template.name();
+        let (error, by) = back_on_old(&target, "alice", id, &operation).await?;
+        assert!(error.contains("exceeded quota: full"), "{error}");
+        // Also where the old pod has to go first: not before the new one has its place.
+        assert_eq!(by, old);
+        assert_eq!(pods.end().await?.names(), [old]);
+
+        // With room again, it goes on.
+        let operation = until("room for one more pod", LONG, || async {
+            let answer = begin(&target, "alice", id).await?;
+            let ended = ended(&target, "alice", &text(&answer["operationId"])).await?;
+            let done = ended["state"] == "succeeded";
+            Ok(Observation::when(done, ended.clone(), ended))
+        })
+        .await?;
+        assert_eq!(operation["targets"][0]["id"], id);
+        assert_eq!(served(&target, "alice", id).await?.0, "2.0");
+    }
+    tidy(
+        &target,
+        &[plain.name(), claimed.name()],
+        &[&plain, &claimed],
+    )
+    .await
+}
+
+/// Upgrades them to their end; returns each operation as it ended, and the watch on the pods.
+async fn upgrades_while_full(target: &Target, ids: &[&str]) -> anyhow::Result<Vec<(Value, Pods)>> {
+    let quotas = target.cluster().beside_workspaces::<ResourceQuota>();
     until("the quota to count", LONG, || async {
         let status = quotas.get("full").await?.status.unwrap_or_default();
-        let counted = status
-            .used
-            .as_ref()
-            .is_some_and(|used| used.contains_key("pods"));
+        let used = status.used.as_ref();
+        let counted = used.is_some_and(|used| used.contains_key("pods"));
         Ok(Observation::when(counted, (), status))
     })
     .await?;
-
-    let before = target.cluster().pod_names(&id).await?;
-    let result = target
-        .call(
-            Generation::Second,
-            "alice",
-            "upgrade_workspace",
-            json!({"id": id}),
-        )
-        .await?;
-    let message = text(&result.text["message"]);
-    refused(&result, "refused", &message);
-    assert!(
-        message.contains("exceeded quota: full") && message.contains("pods="),
-        "{message}"
-    );
-    let reply = target.api("alice").await?.act(&id, "upgrade").await?;
-    assert_eq!((reply.status, text(&reply.body["message"])), (422, message));
-    assert_eq!(target.cluster().pod_names(&id).await?, before);
-    assert_eq!(served(&target, "alice", &id).await?, ("1.0".into(), old));
-    let seen = tool(&target, "alice", "get_workspace", json!({"id": id})).await?;
-    assert_eq!(seen["status"], "running", "{seen}");
-
-    // With room again, it goes on.
-    quotas.delete("full", &DeleteParams::default()).await?;
-    let answer = until("room for one more pod", LONG, || async {
+    let mut operations = Vec::new();
+    for id in ids {
+        let pods = Pods::of(target, id).await?;
         let arguments = json!({"id": id});
-        let result = target.call(Generation::Second, "alice", "upgrade_workspace", arguments);
-        let result = result.await?;
-        let begun = result.structured.clone().unwrap_or_default();
-        Ok(Observation::when(!result.is_error, begun, result))
+        let answer = tool(target, "alice", "upgrade_workspace", arguments).await?;
+        let operation = ended(target, "alice", &text(&answer["operationId"])).await?;
+        operations.push((operation, pods));
+    }
+    Ok(operations)
+}
+
+/// A quota that leaves room for no further pod.
+async fn full(target: &Target) -> anyhow::Result<ResourceQuota> {
+    let pods = target.cluster().beside_workspaces::<Pod>();
+    let used = until("pods that are going to be gone", LONG, || async {
+        let pods = pods.list(&ListParams::default()).await?.items;
+        let going = pods
+            .iter()
+            .any(|pod| pod.metadata.deletion_timestamp.is_some());
+        let used = pods.iter().filter(|pod| !has_ended(pod)).count();
+        Ok(Observation::when(!going, used, used))
     })
     .await?;
-    let operation = ended(&target, "alice", &text(&answer["operationId"])).await?;
-    assert_eq!(operation["state"], "succeeded", "{operation}");
-    tidy(&target, &[&id], &[&template]).await
+    Ok(serde_json::from_value(json!({
+        "metadata": {"name": "full"},
+        "spec": {"hard": {"pods": used.to_string()}},
+    }))?)
 }
 
 fn has_ended(pod: &Pod) -> bool {

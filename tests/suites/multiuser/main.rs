@@ -49,8 +49,8 @@ fn main() -> ExitCode {
             claims::a_claim_means_recreate_and_files_survive,
         )
         .scenario(
-            "a_recreate_is_refused_before_harm",
-            claims::a_recreate_is_refused_before_harm,
+            "a_recreate_to_an_image_that_is_not_there",
+            claims::a_recreate_to_an_image_that_is_not_there,
         )
         .scenario(
             "a_failed_recreate_restores_the_old_version",
@@ -77,19 +77,19 @@ fn main() -> ExitCode {
             "a_record_without_a_pod_gets_one",
             desired::a_record_without_a_pod_gets_one,
         )
-        .scenario(
+        .alone(
             "a_pod_without_a_record_is_adopted",
             adoption::a_pod_without_a_record_is_adopted,
         )
-        .scenario(
+        .alone(
             "a_pair_left_by_no_crd_ends_as_one",
             adoption::a_pair_left_by_no_crd_ends_as_one,
         )
-        .scenario(
-            "a_pair_whose_newer_fails_keeps_the_older",
-            adoption::a_pair_whose_newer_fails_keeps_the_older,
+        .alone(
+            "a_pair_whose_newer_failed_keeps_the_older",
+            adoption::a_pair_whose_newer_failed_keeps_the_older,
         )
-        .scenario(
+        .alone(
             "three_duplicates_end_as_one",
             adoption::three_duplicates_end_as_one,
         )

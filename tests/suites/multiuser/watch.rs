@@ -104,9 +104,14 @@ impl History {
         names
     }
 
-    /// Whether there was a time with no pod at all.
-    pub(super) fn was_ever_without(&self) -> bool {
-        self.0.iter().any(BTreeMap::is_empty)
+    /// Whether that pod, once it was there, stayed and was never told to go.
+    pub(super) fn kept(&self, name: &str) -> bool {
+        let since = self.0.iter().skip_while(|state| !state.contains_key(name));
+        since.into_iter().all(|state| {
+            state
+                .get(name)
+                .is_some_and(|pod| pod.metadata.deletion_timestamp.is_none())
+        })
     }
 }
 
