@@ -181,7 +181,7 @@ async fn answer(parts: &Parts, record: &Record, begun: &Begun) -> Answer<Upgrade
         to_version: begun.template.version.clone(),
         mode: Some(begun.mode.into()),
         operation_id: Some(begun.operation.clone()),
-        next: view::FOLLOW.to_owned(),
+        next: view::follow(begun.mode).to_owned(),
     })
 }
 

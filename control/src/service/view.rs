@@ -2,11 +2,12 @@
 
 mod operation;
 
-pub(super) use operation::{FOLLOW, bulk_target, operation};
+pub(super) use operation::{bulk_target, follow, operation};
 
 use super::links::Links;
 use super::types::{self, Outdated, Status};
 use crate::template::{Template, TemplateError};
+use nogoo9_model::mode::Mode;
 use nogoo9_model::pod::PodView;
 use nogoo9_model::record::{self, Desired, Record, Upgrade};
 use nogoo9_model::upgrade::{Observed, Plan, ProxyReport, Wait, plan};
@@ -106,7 +107,7 @@ pub(super) fn status(
     }
     let active = select::active(mine.iter().copied());
     let routable = active.is_some();
-    if record.upgrade.is_some() {
+    if let Some(upgrade) = &record.upgrade {
         let reason = reason(record, pods, proxies, now);
         let new = taken_over(record).map(|upgrade| upgrade.successor.name.as_str());
         if new.is_some() && new == active.map(|pod| pod.name.as_str()) {
@@ -115,7 +116,8 @@ pub(super) fn status(
                 format!("Running; the old pod drains: {reason}"),
             );
         }
-        let status = if routable {
+        // While a recreate runs requests wait: it is an upgrade all the same.
+        let status = if routable || upgrade.mode == Mode::Recreate {
             Status::Upgrading
         } else {
             Status::Starting
@@ -143,12 +145,22 @@ pub(super) fn reason(
     proxies: &[ProxyReport],
     now: UnixSeconds,
 ) -> String {
-    match waits(record, pods, proxies, now) {
+    let phase = record.upgrade.as_ref().map(|upgrade| &upgrade.phase);
+    let wait = waits(record, pods, proxies, now);
+    if let Some(record::Phase::Restoring { why, .. }) = phase {
+        let wait = wait.map(|wait| format!("; {wait}")).unwrap_or_default();
+        return format!("bringing the old version back, since the new one failed: {why}{wait}");
+    }
+    match wait {
         Some(wait) => wait.to_string(),
-        None => match record.upgrade.as_ref().map(|upgrade| &upgrade.phase) {
+        None => match phase {
             Some(record::Phase::Aborting { why, .. }) => {
                 format!("taking it back: {why}")
             }
+            Some(record::Phase::Quiescing { .. } | record::Phase::Replacing) => {
+                "the old pod is ending; requests wait for the new one".into()
+            }
+            Some(record::Phase::Released) => "starting the new pod; requests wait for it".into(),
             Some(record::Phase::Committed { .. }) => {
                 "new requests go to the new pod; the old one is ending".into()
             }

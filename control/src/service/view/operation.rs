@@ -3,11 +3,21 @@
 use super::super::types;
 use super::time;
 use nogoo9_model::bulk::{Counts, Head, Target, TargetState};
+use nogoo9_model::mode::Mode;
 use nogoo9_model::operation::{Operation, Phase, State, TargetResult};
 
 /// What to do with the upgrade of one workspace that is under way.
-pub(in crate::service) const FOLLOW: &str = "Call wait_for_operation with this operationId until done is true. \
-    The workspace goes on serving meanwhile.";
+pub(in crate::service) fn follow(mode: Mode) -> &'static str {
+    match mode {
+        Mode::SideBySide => {
+            "Call wait_for_operation with this operationId until done is true. The workspace goes on serving meanwhile."
+        }
+        Mode::Recreate => {
+            "Call wait_for_operation with this operationId until done is true. The workspace holds what only one pod \
+             can, so its pod ends before the new one starts; requests wait meanwhile."
+        }
+    }
+}
 
 /// What to do with a bulk that is under way.
 const FOLLOW_BULK: &str = "Call wait_for_operation with this operationId until done is true, and get_operation, with \
@@ -31,10 +41,9 @@ pub(in crate::service) fn operation(
         (None, [only]) => only.message.clone(),
         (None, many) => format!("{} workspaces", many.len()),
     };
-    let next = if operation.bulk.is_some() {
-        FOLLOW_BULK
-    } else {
-        FOLLOW
+    let next = match operation.targets.as_slice() {
+        [only] if operation.bulk.is_none() => follow(only.mode),
+        _ => FOLLOW_BULK,
     };
     types::Operation {
         operation_id: operation.id.clone(),
