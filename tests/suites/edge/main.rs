@@ -1,9 +1,11 @@
 //! The edge in front of one workspace: addresses, waiting, streams and sockets, also while the pod
 //! behind it changes.
 
+mod absent;
 mod addresses;
 mod bodies;
 mod hold;
+mod recreate;
 mod sockets;
 mod switch;
 
@@ -41,6 +43,9 @@ fn main() -> ExitCode {
         .scenario("what_is_in_flight_survives_the_switch", switch::in_flight)
         .scenario("a_clock_ticks_on_through_the_switch", switch::clock)
         .scenario("a_dead_program_costs_no_request", switch::dead_program)
+        .scenario("a_recreate_costs_no_request", recreate::under_load)
+        .scenario("a_stopped_one_is_started_from_its_page", absent::started)
+        .scenario("a_deleted_one_is_nobodys", absent::deleted)
         .main()
 }
 
