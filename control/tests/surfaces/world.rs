@@ -30,7 +30,7 @@ pub(crate) struct World {
     /// Where control listens.
     pub(crate) url: String,
     pub(crate) http: reqwest::Client,
-    admin: Client,
+    pub(crate) admin: Client,
     connection: Connection,
     issuer: String,
     signer: SessionSigner,

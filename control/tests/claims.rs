@@ -1,0 +1,183 @@
+//! Kills the executor at every write of a spawn with a claim, and of a deletion with data: whoever
+//! goes on afterwards makes the claim once, before the pod, and deletes it before the record.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on has failed"
+)]
+
+mod support;
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::api::{Api, ListParams, PostParams};
+use nogoo9_control::cluster::Cluster;
+use nogoo9_control::upgrade::{Proxies, pass};
+use nogoo9_model::claim::PlannedClaim;
+use nogoo9_model::pod::TemplateRef;
+use nogoo9_model::record::{Record, Spawn};
+use nogoo9_model::{keys, label};
+use serde_json::{Map, json};
+use support::{Fault, Faults, Site, WORKSPACES};
+
+const FAULTS: [(&str, Fault); 5] = [
+    ("lost", Fault::Lost),
+    ("reply-lost", Fault::ReplyLost),
+    ("s500", Fault::Status(500)),
+    ("s429", Fault::Status(429)),
+    ("s409", Fault::Status(409)),
+];
+
+fn record(id: &str, now: i64) -> Record {
+    let claim = PlannedClaim::new(
+        "alice",
+        id,
+        WORKSPACES,
+        "data",
+        json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}),
+    );
+    let manifest = json!({
+        "metadata": {
+            "labels": {
+                keys::TYPE: keys::TYPE_WORKSPACE, keys::MANAGED_BY: keys::MANAGED_BY_SPAWNER,
+                keys::WORKSPACE_ID: id, keys::USER_SUB: label::owner("alice"),
+            },
+            "annotations": {keys::USER_SUB: "alice"},
+        },
+        "spec": {
+            "containers": [{"name": "main", "image": "image:1"}],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim.object}}],
+        },
+    });
+    let spawn = Spawn {
+        id: id.into(),
+        namespace: WORKSPACES.into(),
+        owner: "alice".into(),
+        name: id.into(),
+        template: TemplateRef {
+            name: "t".into(),
+            version: "v1".into(),
+        },
+        inputs: Map::new(),
+        manifest,
+        exclusive: true,
+    };
+    let mut record = Record::spawn(spawn, now);
+    record.add_claims(vec![claim]);
+    record
+}
+
+fn claims(site: &Site) -> Api<PersistentVolumeClaim> {
+    Api::namespaced(site.admin.clone(), WORKSPACES)
+}
+
+async fn claims_of(site: &Site, id: &str) -> Vec<PersistentVolumeClaim> {
+    let params = ListParams::default().labels(&format!("{}={id}", keys::WORKSPACE_ID));
+    claims(site).list(&params).await.unwrap().items
+}
+
+/// One pass that may fail, then as many as it takes by one that knows nothing of it.
+async fn through(site: &Site, id: &str, faults: &Faults) {
+    let proxies = Proxies::new(Vec::new(), None).unwrap();
+    let _ = pass(&site.cluster(faults), &proxies, id).await;
+    let next = site.cluster(&Faults::default());
+    for _ in 0..3 {
+        pass(&next, &proxies, id).await.unwrap();
+        site.kubelet().await;
+    }
+}
+
+/// A running workspace that has a claim.
+async fn spawned(site: &Site, id: &str, faults: &Faults) {
+    let cluster: Cluster = site.cluster(&Faults::default());
+    let record = record(id, cluster.now());
+    cluster.create_record(&record).await.unwrap();
+    through(site, id, faults).await;
+}
+
+#[tokio::test]
+async fn the_claim_is_made_once_and_before_the_pod() {
+    let site = Site::start().await;
+    let calm = Faults::default();
+    spawned(&site, "calm", &calm).await;
+    let made = calm.made();
+    let at = |what: &str| made.iter().position(|write| write.contains(what)).unwrap();
+    assert!(at("persistentvolumeclaims") < at("/pods"), "{made:?}");
+    for n in 1..=made.len() {
+        for (kind, fault) in FAULTS {
+            let id = format!("w{n}-{kind}");
+            let faults = Faults::at(n, fault);
+            spawned(&site, &id, &faults).await;
+            assert!(faults.struck(), "{id}");
+            let claims = claims_of(&site, &id).await;
+            assert_eq!(claims.len(), 1, "{id}");
+            let pods = site.cluster(&Faults::default()).pods(&id).await.unwrap();
+            assert_eq!(pods.len(), 1, "{id}: {pods:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_deletion_with_data_leaves_no_claim_and_ends_with_the_record() {
+    let site = Site::start().await;
+    let cluster = site.cluster(&Faults::default());
+    let delete = async |id: &str, faults: &Faults| {
+        spawned(&site, id, &Faults::default()).await;
+        let stored = cluster.record(id).await.unwrap().unwrap();
+        let next = stored.value.delete_with_data().unwrap();
+        cluster.put_record(&stored, &next).await.unwrap();
+        through(&site, id, faults).await;
+    };
+    let calm = Faults::default();
+    delete("calm", &calm).await;
+    let made = calm.made();
+    let kinds: Vec<&str> = made
+        .iter()
+        .map(|write| write.split('/').nth_back(1).unwrap())
+        .collect();
+    assert_eq!(
+        kinds,
+        ["pods", "persistentvolumeclaims", "secrets"],
+        "{made:?}"
+    );
+    for n in 1..=made.len() {
+        for (kind, fault) in FAULTS {
+            let id = format!("w{n}-{kind}");
+            let faults = Faults::at(n, fault);
+            delete(&id, &faults).await;
+            assert!(faults.struck(), "{id}");
+            assert!(cluster.record(&id).await.unwrap().is_none(), "{id}");
+            assert!(cluster.pods(&id).await.unwrap().is_empty(), "{id}");
+            let left = claims_of(&site, &id).await;
+            let staying = left
+                .iter()
+                .filter(|c| c.metadata.deletion_timestamp.is_none());
+            assert_eq!(staying.count(), 0, "{id}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_claim_of_that_name_that_is_anothers_is_not_touched() {
+    let site = Site::start().await;
+    let cluster = site.cluster(&Faults::default());
+    let record = record("dev", cluster.now());
+    let mut theirs = nogoo9_model::claim::object(&record, &record.claims[0]);
+    theirs["metadata"]["annotations"][keys::USER_SUB] = json!("mallory");
+    let theirs: PersistentVolumeClaim = serde_json::from_value(theirs).unwrap();
+    let theirs = claims(&site)
+        .create(&PostParams::default(), &theirs)
+        .await
+        .unwrap();
+    cluster.create_record(&record).await.unwrap();
+    let proxies = Proxies::new(Vec::new(), None).unwrap();
+    pass(&cluster, &proxies, "dev").await.unwrap();
+    assert!(site.pods().await.is_empty(), "no pod of hers mounts it");
+    let stored = cluster.record("dev").await.unwrap().unwrap();
+    let next = stored.value.delete_with_data().unwrap();
+    cluster.put_record(&stored, &next).await.unwrap();
+    pass(&cluster, &proxies, "dev").await.unwrap();
+    assert!(cluster.record("dev").await.unwrap().is_none());
+    let left = claims(&site).get(&record.claims[0].object).await.unwrap();
+    assert_eq!(left.metadata.uid, theirs.metadata.uid);
+    assert!(left.metadata.deletion_timestamp.is_none());
+}
