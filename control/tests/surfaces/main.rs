@@ -10,6 +10,7 @@
 mod absent;
 mod access;
 mod bulk;
+mod claims;
 mod console;
 mod events;
 mod lifecycle;

@@ -3,7 +3,8 @@
 use crate::world::{Answer, World};
 use serde_json::{Value, json};
 
-const TOOLS: [&str; 13] = [
+const TOOLS: [&str; 15] = [
+    "cancel_operation",
     "delete_workspace",
     "get_capabilities",
     "get_operation",
@@ -15,6 +16,7 @@ const TOOLS: [&str; 13] = [
     "spawn_workspace",
     "start_workspace",
     "stop_workspace",
+    "upgrade_all_workspaces",
     "upgrade_workspace",
     "wait_for_operation",
 ];
@@ -77,7 +79,10 @@ fn check(tools: &Value) {
             "{text}"
         );
     }
-    let upgrade = &tools[11];
+    let upgrade = tools
+        .iter()
+        .find(|tool| tool["name"] == "upgrade_workspace")
+        .unwrap();
     assert_eq!(upgrade["annotations"]["destructiveHint"], true);
     assert_eq!(upgrade["inputSchema"]["required"], json!(["id"]));
     assert_eq!(upgrade["inputSchema"]["additionalProperties"], false);

@@ -71,7 +71,10 @@ mod tests {
     fn pod(name: &str, uid: &str, workspace: &str) -> Arc<PodView> {
         let pod: Pod = serde_json::from_value(json!({"metadata": {
             "name": name, "namespace": "ns", "uid": uid, "creationTimestamp": "2026-01-01T00:00:00Z",
-            "labels": {keys::WORKSPACE_ID: workspace, keys::USER_SUB: "alice"},
+            "labels": {
+                keys::TYPE: keys::TYPE_WORKSPACE, keys::MANAGED_BY: keys::MANAGED_BY_SPAWNER,
+                keys::WORKSPACE_ID: workspace, keys::USER_SUB: "alice",
+            },
         }}))
         .unwrap();
         Arc::new(PodView::from_pod(&pod).unwrap())

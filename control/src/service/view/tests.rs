@@ -1,6 +1,7 @@
 use super::*;
 use nogoo9_model::container::Trouble;
 use nogoo9_model::mode::Mode;
+use nogoo9_model::operation::{Phase, State};
 use nogoo9_model::pod::TemplateRef;
 use nogoo9_model::record::{Intent, Spawn};
 use nogoo9_model::template::Timing;
