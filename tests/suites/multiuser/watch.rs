@@ -17,19 +17,28 @@ use tokio::task::JoinHandle;
 /// Longest watch, in seconds; the API server's own limit is five minutes and more.
 const WATCH: u32 = 290;
 
-/// The pods of a workspace by name, after each event.
+/// The pods by name, after each event.
 type States = Vec<BTreeMap<String, Pod>>;
 
-/// A watch on the pods of one workspace.
+/// A watch on pods.
 pub(super) struct Pods {
     stop: watch::Sender<bool>,
     task: JoinHandle<anyhow::Result<States>>,
 }
 
 impl Pods {
-    /// Watches from now on.
+    /// Watches those of one workspace from now on.
     pub(super) async fn of(target: &Target, id: &str) -> anyhow::Result<Self> {
-        let (api, selector) = (target.cluster().pods_api(), keys::workspace_selector(id));
+        Self::selected(target, keys::workspace_selector(id)).await
+    }
+
+    /// Watches those of all workspaces from now on.
+    pub(super) async fn of_all(target: &Target) -> anyhow::Result<Self> {
+        Self::selected(target, keys::pods_selector()).await
+    }
+
+    async fn selected(target: &Target, selector: String) -> anyhow::Result<Self> {
+        let api = target.cluster().pods_api();
         let list = api.list(&ListParams::default().labels(&selector)).await?;
         let from = list.metadata.resource_version.unwrap_or_default();
         let now = list.items.into_iter().map(|pod| (pod.name_any(), pod));
@@ -68,7 +77,7 @@ impl Pods {
     }
 }
 
-/// Every state that a workspace's pods were in.
+/// Every state that the pods were in.
 #[derive(Debug)]
 pub(super) struct History(States);
 
@@ -102,6 +111,17 @@ impl History {
         names.sort();
         names.dedup();
         names
+    }
+
+    /// How many successors there were at most that had not taken over yet.
+    pub(super) fn most_candidates(&self) -> usize {
+        let candidate = |pod: &&Pod| {
+            let state = pod.labels().get(keys::UPGRADE_STATE);
+            state.is_some_and(|state| state == "candidate")
+        };
+        let counts = self.0.iter();
+        let counts = counts.map(|state| state.values().filter(candidate).count());
+        counts.max().unwrap_or_default()
     }
 
     /// Whether that pod, once it was there, stayed and was never told to go.
