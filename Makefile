@@ -40,8 +40,18 @@ image: deps-build ## Pack the binaries into images in target/image, without a re
 	PROFILE=$(or $(PROFILE),release) scripts/image.sh
 
 .PHONY: demo
-demo: build ## Upgrade a workspace 20 times under load and print what its users saw
+demo: build ## Upgrade workspaces under load, one by one and at once, and print what users saw
 	target/release/nogoo9 demo $(ARGS)
+
+.PHONY: bench
+bench: build ## Measure what users see during upgrades and what calls cost; write benches/REPORT.md
+	rm -rf target/bench
+	CRITERION_HOME=$(abspath target/bench/micro) $(CARGO) bench -p nogoo9-benches --bench micro
+	target/release/nogoo9-bench --micro target/bench/micro $(ARGS)
+
+.PHONY: bench-micro
+bench-micro: deps-build ## The micro-benchmarks alone, compared with their last run
+	$(CARGO) bench -p nogoo9-benches --bench micro $(if $(ARGS),-- $(ARGS))
 
 .PHONY: cluster
 cluster: deps-cluster ## A real Kubernetes with two nodes on this machine, of built parts (root; see tests/cluster)

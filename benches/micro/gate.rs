@@ -16,7 +16,7 @@ use nogoo9_identity::keyset::KeySet;
 use nogoo9_identity::policy::ClaimPolicy;
 use nogoo9_identity::session::{Session, SessionSigner, Sessions};
 use nogoo9_model::access::{Caller, Role};
-use nogoo9_proxy::gate::Gate;
+use nogoo9_proxy::gate::{Decision, Gate};
 use nogoo9_proxy::table::{Table, Writer};
 use pingora::http::RequestHeader;
 use std::hint::black_box;
@@ -123,7 +123,17 @@ pub(crate) fn bench(criterion: &mut Criterion) {
     let signed_in = edge.request();
     let mut stranger = edge.request();
     stranger.remove_header("cookie");
-    for (name, request) in [("open", signed_in), ("not-signed-in", stranger)] {
+    let opens: fn(&Decision) -> bool = |decision| matches!(decision, Decision::Open(_));
+    let replies: fn(&Decision) -> bool = |decision| matches!(decision, Decision::Reply(_));
+    for (name, request, expected) in [
+        ("open", signed_in, opens),
+        ("not-signed-in", stranger, replies),
+    ] {
+        let decision = edge.gate.decide(&request, NOW, false);
+        assert!(
+            expected(&decision),
+            "{name} measures something else: {decision:?}"
+        );
         group.bench_function(name, |bencher| {
             bencher.iter(|| black_box(edge.gate.decide(black_box(&request), NOW, false)));
         });

@@ -49,12 +49,12 @@ fn record(upgrade: Option<Value>) -> Record {
     serde_json::from_value(stored).expect("a stored record")
 }
 
-fn upgrade(phase: &Value) -> Value {
+fn upgrade(mode: &str, phase: &Value) -> Value {
     let (old, new) = (view("dev", "1", 1, true), view("dev", "2", 2, true));
     json!({
         "operation": "op-1",
         "actor": "admin",
-        "mode": "side-by-side",
+        "mode": mode,
         "startedAt": NOW - 30,
         "deadline": NOW + 570,
         "timing": {"deadline": 600, "settle": 5, "drainTimeout": 1800},
@@ -81,15 +81,21 @@ pub(crate) fn bench(criterion: &mut Criterion) {
         proxy: "edge-0".to_owned(),
         answer: Some(sessions),
     }];
-    let starting = record(Some(upgrade(&json!({"is": "starting"}))));
-    let draining = record(Some(upgrade(&json!({"is": "committed", "at": NOW - 20}))));
+    let starting = record(Some(upgrade("side-by-side", &json!({"is": "starting"}))));
+    let draining = record(Some(upgrade(
+        "side-by-side",
+        &json!({"is": "committed", "at": NOW - 20}),
+    )));
+    let quiescing = json!({"is": "quiescing", "at": NOW - 2});
+    let quiescing = record(Some(upgrade("recreate", &quiescing)));
     let at_rest = record(None);
     let both = [old, new];
     let alone = both.get(..1).unwrap_or_default();
-    let cases: [(&str, &Record, &[PodView]); 3] = [
+    let cases: [(&str, &Record, &[PodView]); 4] = [
         ("at-rest", &at_rest, alone),
         ("starting", &starting, &both),
         ("draining", &draining, &both),
+        ("quiescing", &quiescing, &both),
     ];
     for (name, record, pods) in cases {
         let observed = Observed {

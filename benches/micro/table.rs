@@ -36,6 +36,12 @@ pub(crate) fn bench(criterion: &mut Criterion) {
     for size in SIZES {
         let (table, mut writer) = filled(size, now);
         let middle = id(size / 2);
+        assert_eq!(table.len(), size);
+        assert!(
+            table
+                .get(&middle)
+                .is_some_and(|w| w.route().active().is_some())
+        );
         group.bench_with_input(BenchmarkId::new("lookup", size), &size, |bencher, _| {
             bencher.iter(|| {
                 let workspace = table.get(black_box(&middle));
@@ -49,7 +55,12 @@ pub(crate) fn bench(criterion: &mut Criterion) {
         // The event that a switch consists of: the newer of two pods becomes, or stops being, Ready.
         let successor = |ready| -> Arc<PodView> { Arc::new(view(&middle, "successor", 2, ready)) };
         let (ready, unready) = (successor(true), successor(false));
-        let mut flip = false;
+        let switched = writer.applied(ready.clone(), now);
+        assert!(
+            switched.iter().any(|noted| noted.switched.is_some()),
+            "the newer pod takes over: {switched:?}"
+        );
+        let mut flip = true;
         group.bench_with_input(BenchmarkId::new("update", size), &size, |bencher, _| {
             bencher.iter(|| {
                 flip = !flip;

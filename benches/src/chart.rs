@@ -101,10 +101,10 @@ fn write_legend(out: &mut String) -> std::fmt::Result {
         ),
         format!(
             r#"<path class="mark" d="M{} {}v16"/>"#,
-            LEFT + 722.0,
+            LEFT + 650.0,
             line - 8.0
         ),
-        text(LEFT + 730.0, "the new pod has taken over"),
+        text(LEFT + 660.0, "the new pod has taken over"),
     ];
     writeln!(out, "{}", parts.join("\n"))
 }

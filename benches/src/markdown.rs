@@ -95,34 +95,44 @@ fn write_act(out: &mut String, act: &Act) -> std::fmt::Result {
             "| {name} | {requests} | {failures} | {p50} | {p90} | {p99} | {p999} | {max} |"
         )?;
     }
+    writeln!(out)?;
     let took = |moment: fn(&crate::transitions::Upgrade) -> u64| {
         act.median(|upgrade| Some(moment(upgrade).saturating_sub(upgrade.started_us)))
     };
-    let mut facts = Vec::new();
     if let Some(bulk) = &act.bulk {
         let all = bulk.done_us.saturating_sub(bulk.started_us);
-        facts.push(format!("all workspaces were upgraded after {}", time(all)));
+        writeln!(out, "- All workspaces were upgraded after {}.", time(all))?;
     } else if let (Some(over), Some(gone)) = (took(|u| u.committed_us), took(|u| u.done_us)) {
-        facts.push(format!("the new pod had taken over after {}", time(over)));
-        facts.push(format!("the upgrade was over after {}", time(gone)));
+        writeln!(
+            out,
+            "- Medians over the upgrades: the new pod had taken over {} after the call, and all was over after {}.",
+            time(over),
+            time(gone)
+        )?;
     }
     if let Some(switch) = act.median(|upgrade| upgrade.switch_us) {
-        facts.push(format!(
-            "from the old pod's last answer to the new one's first: {}",
+        writeln!(
+            out,
+            "- From the old pod's last answer to the new one's first it took {} (median).",
             time(switch)
-        ));
+        )?;
     }
-    facts.push(format!("requests held for a pod: {}", act.held));
+    writeln!(
+        out,
+        "- The proxy held {} requests and sockets until there was a pod.",
+        act.held
+    )?;
     let fated = |fate: &str| act.sockets.iter().filter(|s| s.fate == fate).count();
-    facts.push(format!(
-        "sockets: {} kept, {} asked to come back, {} broken; of {} lines typed {} were lost",
+    writeln!(
+        out,
+        "- Of {} sockets {} were kept until their users closed them, {} were asked to come back and did, {} broke; of {} lines typed {} were lost.\n",
+        act.sockets.len(),
         fated("kept"),
         fated("sentBack"),
         fated("broken"),
         act.sockets.iter().map(|s| s.sent).sum::<u64>(),
         act.sockets.iter().map(|s| s.lost).sum::<u64>(),
-    ));
-    writeln!(out, "\n{} (medians over the upgrades).\n", facts.join("; "))
+    )
 }
 
 fn write_edge(out: &mut String, edge: &Edge) -> std::fmt::Result {

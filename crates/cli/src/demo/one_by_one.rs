@@ -12,10 +12,16 @@ use super::say;
 /// Longest wait for a new pod to take over, and for an old one to go.
 pub(super) const UPGRADE_BOUND: Duration = Duration::from_secs(180);
 
+/// Quiet time between two upgrades, so that each is seen by itself.
+const PAUSE: Duration = Duration::from_secs(2);
+
 /// Upgrades `count` times, or until something goes wrong.
 pub(super) async fn play(scene: &mut Scene<'_>, mode: Mode, count: u32) -> Facts {
     let mut facts = Facts::default();
     for number in 1..=count {
+        if number > 1 {
+            tokio::time::sleep(PAUSE).await;
+        }
         match upgrade(scene, mode, number, count).await {
             Ok(upgrade) => facts.upgrades.push(upgrade),
             Err(error) => {
