@@ -372,10 +372,7 @@ async fn scripts_may_read_metadata_and_tokens_but_no_pages() {
     assert!(page.headers().get("access-control-allow-origin").is_none());
     let policy = page.headers()["content-security-policy"].to_str().unwrap();
     assert!(policy.contains("frame-ancestors 'none'"), "{policy}");
-    assert!(
-        policy.contains("form-action 'self' http://localhost:9009;"),
-        "{policy}"
-    );
+    assert!(policy.contains("form-action 'self' http:;"), "{policy}");
 }
 
 #[tokio::test]

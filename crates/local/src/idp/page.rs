@@ -16,9 +16,9 @@ const CSS: &str = include_str!("page.css");
 /// The sign-in page: one button a person; the hinted one has the focus.
 pub(super) fn sign_in(request: &AuthorizeRequest, sealed: &str, hint: Option<&User>) -> Response {
     let first = hint.unwrap_or(&USERS[0]);
-    let back = Url::parse(&request.redirect_uri)
-        .map(|url| url.origin().ascii_serialization())
-        .unwrap_or_default();
+    let back = Url::parse(&request.redirect_uri).ok();
+    let scheme = back.as_ref().map_or("https", Url::scheme).to_owned();
+    let back = back.map_or_else(String::new, |url| url.origin().ascii_serialization());
     let body = html! {
         h1 { "Who are you today?" }
         p { strong { (request.client_id) } " wants to know. You go on to " code { (back) } "." }
@@ -42,8 +42,9 @@ pub(super) fn sign_in(request: &AuthorizeRequest, sealed: &str, hint: Option<&Us
              be anyone, which is why it listens on this machine alone."
         }
     };
-    // After the form is sent, browsers hold the redirect to `form-action` too.
-    reply("Sign in", &body, &format!("'self' {back}"))
+    // After the form is sent, browsers hold every redirect to `form-action` too. Whoever opened a
+    // workspace first is led on to its own host, which is not known here.
+    reply("Sign in", &body, &format!("'self' {scheme}:"))
 }
 
 /// Something is wrong with the request, and there is nowhere safe to go.
