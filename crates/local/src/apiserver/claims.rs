@@ -22,7 +22,7 @@ use super::store::{Key, Object, Store};
 use super::tx::Tx;
 
 /// The class of claims that name none.
-pub(crate) const DEFAULT_CLASS: &str = "local";
+pub(crate) const DEFAULT_CLASS: &str = "standard";
 /// Keeps a claim from going while a pod uses it.
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
 /// Annotation: the node that has the claim's folder.
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn only_the_one_class_is_bound() {
-        for class in [Value::Null, json!("local")] {
+        for class in [Value::Null, json!("standard")] {
             let claim = claim(&class);
             assert_eq!(pending(&claim), Some(Pending::Bind));
             let bound = bound(&claim);
