@@ -166,4 +166,4 @@ facts >"$run/facts.json"
 NOGOO9_TEST_CLUSTER=$run/facts.json NOGOO9_TEST_NODES=$run step "suites" suite nogoo9-tests multiuser nodes
 # Last: it leaves Nodes behind that a scheduler would believe in for a while.
 NOGOO9_TEST_KUBECONFIG=$run/admin.kubeconfig step "the kubelet of local mode, on this API server" \
-  suite nogoo9-local kubelet_pods kubelet_lives
+  suite nogoo9-local kubelet_pods kubelet_lives kubelet_volumes control_plane
