@@ -20,7 +20,7 @@ const REAL: &str = "NOGOO9_TEST_CLUSTER";
 /// Embedded or real.
 #[derive(Debug)]
 enum Place {
-    Embedded(Site),
+    Embedded(Box<Site>),
     Real(Box<Real>),
 }
 
@@ -51,7 +51,7 @@ impl Target {
         let _already = rustls::crypto::ring::default_provider().install_default();
         let place = match std::env::var_os(REAL) {
             Some(file) => Place::Real(Box::new(Real::open(&PathBuf::from(file)).await?)),
-            None => Place::Embedded(Site::up(Options::default()).await?),
+            None => Place::Embedded(Box::new(Site::up(Options::default()).await?)),
         };
         let (cluster, mcp) = match &place {
             Place::Embedded(site) => (site.cluster().await?, site.ready().mcp_url.clone()),

@@ -98,9 +98,9 @@ impl Real {
         let secret = secret.with_context(|| about.admin_token_secret.clone())?;
         let token = secret.data.unwrap_or_default().remove("token");
         let token = token.context("the admin token's Secret has no `token`")?;
-        let port = match (about.public_url.host_str(), about.public_url.port()) {
-            (Some("localhost"), Some(port)) => port,
-            _ => bail!("publicUrl {}: http://localhost:PORT", about.public_url),
+        let public = &about.public_url;
+        let (Some("localhost"), Some(port)) = (public.host_str(), public.port()) else {
+            bail!("publicUrl {public}: not of the form http://localhost:PORT");
         };
         let listen = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
         let public = Endpoints::new(cluster.beside_control(), &about.proxy_service, "http");
