@@ -23,9 +23,12 @@ await scenario(async (browser) => {
   await page.keyboard.press('Enter');
   await page.waitForURL(SITE_URL);
 
-  await tabTo(page, new RegExp(`^From ${TEMPLATE}$`));
+  await tabTo(page, /^New workspace$/);
   await page.keyboard.press('Enter');
-  await page.waitForURL('**/ui/new?*');
+  await page.waitForURL('**/new');
+  await tabTo(page, new RegExp(`^${TEMPLATE}\\b`));
+  await page.keyboard.press('Enter');
+  await page.waitForURL('**/new?template=*');
   await tabTo(page, /^Name/);
   await page.keyboard.type('My journey');
   await tabTo(page, /^Id/);
@@ -108,14 +111,23 @@ await scenario(async (browser) => {
   const reloaded = await facts(page);
 
   await page.goto(SITE_URL);
+  await card.waitFor();
   const upgraded = await card.innerText();
-  await tabTo(page, /^Sign out$/);
+  await tabTo(page, new RegExp(`^${id}, details$`));
+  await page.keyboard.press('Enter');
+  await page.waitForURL(`**/workspaces/${id}`);
+  const details = await page.getByRole('region', { name: 'Details' }).innerText();
+  await page.reload();
+  await tabTo(page, /^Account alice/);
+  await page.keyboard.press('Enter');
+  await page.getByRole('menuitem', { name: 'Sign out' }).waitFor();
+  await page.keyboard.press('End');
   await page.keyboard.press('Enter');
   await page.getByRole('link', { name: 'Sign in' }).waitFor();
   const signedOut = page.url();
   await mcp.close();
   return {
     spawned, first, before, upgrade, during, meanwhile, beside, notice, farewell, after, done, reloaded, upgraded,
-    signedOut, events, complaints,
+    details, signedOut, events, complaints,
   };
 });

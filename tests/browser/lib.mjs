@@ -1,5 +1,6 @@
 // What the scripts of this folder share: a browser, a watch on its console, signing in, the official
 // MCP client. Each script prints one JSON report on its last line and judges nothing.
+import axe from 'axe-core';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { chromium } from 'playwright-core';
 import { mkdirSync } from 'node:fs';
@@ -51,12 +52,33 @@ export async function visitor(browser, options = {}) {
   return { context, page: await context.newPage(), complaints };
 }
 
-/** Signs in at the console with the mouse. */
+/** Signs in at the console with the mouse, and waits until it shows what there is. */
 export async function signIn(page, name) {
   await page.goto(SITE_URL);
   await page.getByRole('link', { name: 'Sign in' }).click();
   await page.getByRole('button', { name }).click();
   await page.waitForURL(SITE_URL);
+  await settled(page);
+}
+
+/** Waits until a page of the console has what it shows. */
+export async function settled(page) {
+  await page.locator('main h1').waitFor();
+  await page.getByText(/^Loading /).first().waitFor({ state: 'detached' });
+}
+
+/** What accessibility rules a page breaks, and how badly it fits. */
+export async function judged(page) {
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+  await page.evaluate(axe.source);
+  const { violations } = await page.evaluate(() => globalThis.axe.run());
+  const serious = violations.filter(({ impact }) => ['serious', 'critical'].includes(impact));
+  return {
+    overflow: Math.max(0, wide),
+    violations: serious.map(({ id, nodes }) => ({
+      id, where: nodes.map((node) => `${node.target} ${node.failureSummary}`),
+    })),
+  };
 }
 
 /** Presses Tab until what has the focus bears that name; it must show that it has it. */

@@ -17,9 +17,12 @@ const LONG: Duration = Duration::from_secs(60);
 fn main() -> ExitCode {
     Suite::new(Options::default())
         .scenario("a_journey_by_keyboard_through_an_upgrade", journey)
+        .scenario("the_console_follows_what_happens", live)
+        .scenario("forms_and_dialogs_ask_what_they_must", forms)
         .scenario("anothers_page_and_nobodys_are_one", stranger)
         .scenario("a_page_waits_for_its_workspace", waiting)
         .scenario("pages_are_accessible_and_fit", looks)
+        .alone("an_admin_upgrades_all_that_is_outdated", bulk)
         .main()
 }
 
@@ -134,7 +137,7 @@ fn order(report: &Value) -> anyhow::Result<()> {
 /// What was told, and where.
 fn words(report: &Value) {
     let text = |field: &str| report[field].as_str().unwrap_or_default().to_owned();
-    assert!(text("spawned").contains("running"), "{}", text("spawned"));
+    assert!(text("spawned").contains("Running"), "{}", text("spawned"));
     assert!(
         text("notice").contains("now runs version 2.0"),
         "{}",
@@ -144,12 +147,13 @@ fn words(report: &Value) {
     let (away, back) = farewell.split_once("[disconnected").unwrap_or_default();
     assert!(away.contains("during: "), "{farewell}");
     assert!(back.contains("[reconnected: a new shell]"), "{farewell}");
-    let (upgraded, new) = (text("upgraded"), &report["upgrade"]["podName"]);
+    let (upgraded, details) = (text("upgraded"), text("details"));
     assert!(
-        new.as_str().is_some_and(|new| upgraded.contains(new)),
+        upgraded.contains("Running") && !upgraded.contains("Outdated"),
         "{upgraded}"
     );
-    assert!(!upgraded.contains("outdated"), "{upgraded}");
+    let new = report["upgrade"]["podName"].as_str();
+    assert!(new.is_some_and(|new| details.contains(new)), "{details}");
 }
 
 async fn stranger(site: Arc<Site>) -> anyhow::Result<()> {
@@ -222,15 +226,17 @@ async fn spawn_unready(site: &Site, alice: &Api, id: &str) -> anyhow::Result<()>
 async fn looks(site: Arc<Site>) -> anyhow::Result<()> {
     let alice = site.api("alice").await?;
     let cluster = site.cluster().await?;
-    let running = Template::new("looks-running", "1.0").env("MESSAGE", "Hello from version 1.0");
-    site.spawn(&alice, &running, json!({"name": "A workspace that runs"}))
-        .await?;
+    let running = Template::new("looks-running", "1.0")
+        .env("MESSAGE", "Hello from version 1.0")
+        .annotation(keys::PARAMETERS, PARAMETERS);
+    let name = json!({"name": "A workspace that runs", "inputs": {"team": "blue"}});
+    site.spawn(&alice, &running, name).await?;
     let stopped = Template::new("looks-stopped", "1.0");
     let stopped = site
         .spawn(&alice, &stopped, json!({"name": "Stopped for the night"}))
         .await?;
     alice.act(&stopped, "stop").await?.expect(200)?;
-    failed_upgrade(&site).await?;
+    let operation = failed_upgrade(&site).await?;
     cluster
         .apply(&Template::new("looks-starting", "1.0_slow-pull-60m"))
         .await?;
@@ -239,17 +245,247 @@ async fn looks(site: Arc<Site>) -> anyhow::Result<()> {
         ("RUNNING", "looks-running"),
         ("STARTING", "looks-starting"),
         ("ABSENT", "absent"),
-        ("TEMPLATE", "sample"),
+        ("TEMPLATE", "looks-running"),
+        ("OPERATION", &operation),
     ];
     let report = browse(&site, "looks.mjs", &env).await?;
     let pages = report["pages"].as_array().context("pages")?;
-    assert_eq!(pages.len(), 8 * 3);
+    assert_eq!(pages.len(), 19 * 3);
     for page in pages {
         let faults = (&page["violations"], &page["overflow"]);
         assert_eq!(faults, (&json!([]), &json!(0)), "{page}");
     }
     // Two of the pages are answers of status 404 and 503, in each of three looks.
     only_of_status(&report, &["404", "503"])
+}
+
+/// A schema with every kind of field.
+const PARAMETERS: &str = r#"{
+    "title": "Studio", "description": "A studio with everything.", "required": ["team"],
+    "properties": {
+        "greeting": {"type": "string", "title": "Greeting", "description": "What it says.", "default": "Hi"},
+        "team": {"type": "string", "title": "Team"},
+        "size": {"type": "integer", "title": "Size", "minimum": 1, "maximum": 4},
+        "colour": {"type": "string", "title": "Colour", "enum": ["red", "green"]},
+        "loud": {"type": "boolean", "title": "Loud", "description": "Whether it shouts."}
+    }
+}"#;
+
+async fn forms(site: Arc<Site>) -> anyhow::Result<()> {
+    let template = Template::new("forms", "1.0")
+        .annotation(keys::PARAMETERS, PARAMETERS)
+        .files(None);
+    site.cluster().await?.apply(&template).await?;
+    let alice = site.api("alice").await?;
+    until("the template to be known", LONG, || async {
+        let reply = alice.get("/api/v1/templates/forms").await?;
+        Ok(Observation::when(reply.body["usable"] == true, (), reply))
+    })
+    .await?;
+    let report = browse(&site, "forms.mjs", &[("TEMPLATE", "forms")]).await?;
+    let labels = json!([
+        "Name",
+        "Id",
+        "Greeting",
+        "Loud",
+        "Size",
+        "Team (required)"
+    ]);
+    assert_eq!(report["labels"], labels);
+    assert_eq!(report["placeholder"], "Hi");
+    // The id that is none, and the team that is required.
+    assert_eq!(
+        (&report["refusedHere"], &report["sentBefore"]),
+        (&json!(2), &json!(0))
+    );
+    let inputs = json!({"team": "blue", "size": 2, "colour": "green", "loud": true});
+    let spawn = json!({"template": "forms", "id": "forms", "inputs": inputs});
+    let again = json!({"template": "forms", "id": "forms", "inputs": {"team": "red"}});
+    assert_eq!(
+        report["sent"],
+        json!([
+            ["POST", "/api/v1/workspaces", spawn],
+            ["POST", "/api/v1/workspaces", again],
+            ["DELETE", "/api/v1/workspaces/forms?deleteData=true", null],
+        ])
+    );
+    let refused = report["refusedThere"].as_str().context("refusedThere")?;
+    assert!(refused.contains("The id 'forms' is taken"), "{refused}");
+    assert_eq!(report["stays"], "red");
+    let question = report["question"].as_str().context("question")?;
+    assert!(
+        question.contains("Delete forms?") && question.contains("volume data"),
+        "{question}"
+    );
+    assert_eq!(report["firstFocus"], "Keep it");
+    assert_eq!(report["inside"], json!([true, true, true, true]));
+    assert_eq!(
+        (&report["back"], &report["still"]),
+        (&json!("Delete forms"), &json!("running"))
+    );
+    only_of_status(&report, &["409"])
+}
+
+async fn live(site: Arc<Site>) -> anyhow::Result<()> {
+    let cluster = site.cluster().await?;
+    let template = Template::new("live", "1.0").annotation(keys::UPGRADE_DEADLINE, "8");
+    cluster.apply(&template).await?;
+    let alice = site.api("alice").await?;
+    until("the template to be known", LONG, || async {
+        let reply = alice.get("/api/v1/templates/live").await?;
+        Ok(Observation::when(reply.body["usable"] == true, (), reply))
+    })
+    .await?;
+    let signal = site.data_dir().join("live-is-to-change");
+    let file = signal.to_str().context("folder of the site")?;
+    let edit = async {
+        signalled(&signal).await?;
+        cluster
+            .apply(&template.image("example.com/there-is-none:9"))
+            .await
+    };
+    let env = [("TEMPLATE", "live"), ("APPLY_FILE", file)];
+    let (report, edited) = tokio::join!(browse(&site, "live.mjs", &env), edit);
+    let report = report?;
+    edited?;
+    let text = |field: &str| report[field].as_str().unwrap_or_default().to_owned();
+    assert_eq!(report["before"], 0);
+    assert!(
+        text("running").contains("Running") && !text("running").contains("Outdated"),
+        "{}",
+        text("running")
+    );
+    assert!(text("outdated").contains('→'), "{}", text("outdated"));
+    for told in ["failed", "row"] {
+        assert!(
+            text(told).contains("ErrImagePull") || text(told).contains("ImagePullBackOff"),
+            "{told}: {}",
+            text(told)
+        );
+    }
+    assert_eq!(report["served"], "running", "on its old version");
+    assert!(
+        text("lost").contains("what was last known"),
+        "{}",
+        text("lost")
+    );
+    assert_eq!(
+        (&report["kept"], &report["sameDocument"]),
+        (&json!(1), &json!(true))
+    );
+    // What the browser says of a connection that was cut on purpose is no fault of the page.
+    let complaints = report["complaints"].as_array().context("complaints")?;
+    assert!(
+        complaints.iter().all(|one| {
+            let text = one["text"].as_str().unwrap_or_default();
+            text.contains("ERR_INTERNET_DISCONNECTED") || text.contains("ERR_NETWORK_CHANGED")
+        }),
+        "{complaints:?}"
+    );
+    Ok(())
+}
+
+/// Waits until a script made that file: now it is the suite's turn.
+async fn signalled(file: &std::path::Path) -> anyhow::Result<()> {
+    until("the script's signal", Duration::from_secs(150), || async {
+        Ok(Observation::when(file.exists(), (), file))
+    })
+    .await
+}
+
+async fn bulk(site: Arc<Site>) -> anyhow::Result<()> {
+    let (alice, bob, admin) = (
+        site.api("alice").await?,
+        site.api("bob").await?,
+        site.api("admin").await?,
+    );
+    everyone_gone(&admin).await?;
+    let template = |name: &str| Template::new(name, "1.0").annotation(keys::UPGRADE_DEADLINE, "6");
+    let (hers, his, bad) = (
+        template("bulk-hers"),
+        template("bulk-his"),
+        template("bulk-bad"),
+    );
+    site.spawn(&alice, &hers, json!({})).await?;
+    site.spawn(&bob, &his, json!({})).await?;
+    site.spawn(&bob, &bad, json!({})).await?;
+    let cluster = site.cluster().await?;
+    let signal = site.data_dir().join("bulk-is-to-change");
+    let edit = async {
+        signalled(&signal).await?;
+        cluster.apply(&hers.version("2.0")).await?;
+        cluster.apply(&his.version("2.0")).await?;
+        cluster
+            .apply(&bad.image("example.com/there-is-none:9"))
+            .await
+    };
+    let env = [
+        ("HERS", "bulk-hers"),
+        ("HIS", "bulk-his"),
+        ("BAD", "bulk-bad"),
+        ("APPLY_FILE", signal.to_str().context("folder of the site")?),
+    ];
+    let (report, edited) = tokio::join!(browse(&site, "bulk.mjs", &env), edit);
+    let report = report?;
+    edited?;
+    assert_eq!(report["upToDate"], json!({"admin": 0, "alice": 0}));
+    assert_eq!(report["outdated"], json!({"admin": 1, "alice": 0}));
+    let owners: Vec<String> = serde_json::from_value(report["owners"].clone())?;
+    let starts: Vec<bool> = ["alice", "bob"]
+        .iter()
+        .zip(&owners)
+        .map(|(name, heading)| heading.starts_with(name))
+        .collect();
+    assert_eq!((owners.len(), starts), (2, vec![true, true]), "{owners:?}");
+    assert_eq!(
+        report["direct"],
+        json!([
+            403,
+            "Forbidden: Only admin users can upgrade all workspaces"
+        ])
+    );
+    for id in ["bulk-hers", "bulk-his", "bulk-bad"] {
+        assert_eq!(report["plan"][id][0], "upgrade", "{}", report["plan"]);
+    }
+    assert_eq!(report["heading"], "Upgrade of 3 outdated workspaces");
+    assert_eq!(report["progress"], json!(["3", "3"]));
+    assert_eq!(
+        report["rows"].as_object().map(serde_json::Map::len),
+        Some(3)
+    );
+    for (id, state) in [
+        ("bulk-hers", "succeeded"),
+        ("bulk-his", "succeeded"),
+        ("bulk-bad", "failed"),
+    ] {
+        assert_eq!(report["rows"][id][0], state, "{}", report["rows"]);
+    }
+    let why = report["rows"]["bulk-bad"][1].as_str().context("row")?;
+    assert!(why.contains("there-is-none"), "{why}");
+    assert_eq!(
+        (&report["failed"], &report["reloaded"], &report["found"]),
+        (&json!(1), &json!(1), &json!(1))
+    );
+    // Whoever asked, they are still theirs.
+    assert_eq!(bob.workspace("bulk-his").await?["owner"], "bob");
+    only_of_status(&report, &["403"])
+}
+
+/// Deletes every workspace of the scenarios before.
+async fn everyone_gone(admin: &Api) -> anyhow::Result<()> {
+    let list = || async { admin.get("/api/v1/workspaces").await?.expect(200) };
+    let all = list().await?;
+    for workspace in all["workspaces"].as_array().context("workspaces")? {
+        let id = workspace["id"].as_str().context("id")?;
+        let path = format!("/api/v1/workspaces/{id}");
+        admin.ask(reqwest::Method::DELETE, &path, None).await?;
+    }
+    until("all workspaces to be gone", LONG, || async {
+        let left = list().await?;
+        let gone = left["workspaces"].as_array().is_some_and(Vec::is_empty);
+        Ok(Observation::when(gone, (), left))
+    })
+    .await
 }
 
 /// The console complained of pages with these statuses, and of nothing else.
@@ -275,8 +511,8 @@ fn only_of_status(report: &Value, statuses: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A workspace whose upgrade was tried and failed, for its page to say so.
-async fn failed_upgrade(site: &Site) -> anyhow::Result<()> {
+/// A workspace whose upgrade was tried and failed, for its page to say so; and that operation.
+async fn failed_upgrade(site: &Site) -> anyhow::Result<String> {
     let alice = site.api("alice").await?;
     let template = Template::new("looks-failed", "1.0").annotation(keys::UPGRADE_DEADLINE, "2");
     let id = site
@@ -286,13 +522,21 @@ async fn failed_upgrade(site: &Site) -> anyhow::Result<()> {
         .await?
         .apply(&template.image("example.com/there-is-none:9"))
         .await?;
+    let begun = until("an upgrade to begin", LONG, || async {
+        let answer = alice.upgrade(&id).await?;
+        let operation = answer["operationId"].as_str().map(ToOwned::to_owned);
+        Ok(match operation {
+            Some(operation) => Observation::Holds(operation),
+            None => Observation::NotYet(answer.to_string()),
+        })
+    })
+    .await?;
     until("the upgrade to have failed", LONG, || async {
         let workspace = alice.workspace(&id).await?;
-        if workspace["outdated"] == true && workspace["operationId"].is_null() {
-            alice.upgrade(&id).await?;
-        }
-        let failed = workspace["lastUpgradeError"].is_string();
+        let failed =
+            workspace["lastUpgradeError"].is_string() && workspace["operationId"].is_null();
         Ok(Observation::when(failed, (), workspace))
     })
-    .await
+    .await?;
+    Ok(begun)
 }

@@ -24,6 +24,13 @@ interface Common {
   isRequired?: boolean;
 }
 
+const Named = ({ label, isRequired }: { label: string; isRequired: boolean | undefined }) => (
+  <Label>
+    {label}
+    {isRequired && <span className={styles.required}> (required)</span>}
+  </Label>
+);
+
 const Help = ({ children }: { children: ReactNode }) =>
   children ? (
     <Text slot="description" className={styles.help}>
@@ -46,7 +53,7 @@ interface TextProps extends Common {
 export function TextField({ label, help, placeholder, type = 'text', ...props }: TextProps) {
   return (
     <AriaTextField {...props} type={type} autoComplete="off" className={styles.field ?? ''}>
-      <Label>{label}</Label>
+      <Named label={label} isRequired={props.isRequired} />
       <Input className={styles.input ?? ''} placeholder={placeholder} spellCheck={false} />
       <Help>{help}</Help>
       <FieldError className={styles.error ?? ''} />
@@ -70,7 +77,7 @@ export function NumberField({ label, help, placeholder, ...props }: NumberProps)
       className={styles.field ?? ''}
       formatOptions={{ useGrouping: false, maximumFractionDigits: 0 }}
     >
-      <Label>{label}</Label>
+      <Named label={label} isRequired={props.isRequired} />
       <Input className={styles.input ?? ''} placeholder={placeholder} />
       <Help>{help}</Help>
       <FieldError className={styles.error ?? ''} />
@@ -95,7 +102,7 @@ export function Select({ label, help, options, value, onChange, placeholder, ...
       onChange={(key: Key | null) => onChange(key === null ? null : String(key))}
       placeholder={placeholder ?? 'Choose'}
     >
-      <Label>{label}</Label>
+      <Named label={label} isRequired={props.isRequired} />
       <Button className={`${styles.input} ${styles.select}`}>
         <SelectValue />
         <span aria-hidden="true">▾</span>

@@ -26,13 +26,11 @@ export function Account({ capabilities }: { capabilities: Capabilities }) {
   return (
     <>
       <MenuTrigger>
-        <Button className={styles.button ?? ''} aria-label={`Account ${capabilities.sub}`}>
-          <span className={styles.face} aria-hidden="true">
-            {capabilities.sub.charAt(0).toUpperCase()}
-          </span>
+        <Button className={styles.button ?? ''}>
+          <span className={styles.face} data-initial={capabilities.sub.charAt(0).toUpperCase()} />
+          <span className="visually-hidden">Account </span>
           <span className={styles.name}>{capabilities.sub}</span>
           {capabilities.isAdmin && <span className={styles.admin}>admin</span>}
-          <span aria-hidden="true">▾</span>
         </Button>
         <Popover className={styles.popover ?? ''} placement="bottom end">
           <Menu className={styles.menu ?? ''}>

@@ -21,7 +21,7 @@ export function TemplatePage() {
         found?.usable &&
         canSpawn && (
           <Link className={buttonClass('primary')} to="/new" search={{ template: name }}>
-            Spawn from it
+            Spawn
           </Link>
         )
       }

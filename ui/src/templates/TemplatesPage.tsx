@@ -75,7 +75,7 @@ function Row({ template, canSpawn }: { template: Template; canSpawn: boolean }) 
             search={{ template: name }}
             aria-label={`Spawn from ${name}`}
           >
-            Spawn from it
+            Spawn
           </Link>
         </div>
       )}

@@ -49,7 +49,7 @@ export function Actions({ workspace, me, onDeleted }: Props) {
           {can.stop && button('stop', 'Stop', 'plain')}
           {can.delete && (
             <Button look="danger" aria-label={`Delete ${workspace.name}`} onPress={() => setDeleting(true)}>
-              Delete…
+              Delete
             </Button>
           )}
         </div>

@@ -6,12 +6,13 @@ import { Actions } from './Actions';
 import { Progress } from './Progress';
 import { Version } from './Version';
 import styles from './WorkspaceCard.module.css';
-import { possible, saysMore, words } from './words';
+import { more, possible, words } from './words';
 
 /** A workspace in a list: what it is doing, and what can be done. */
 export function WorkspaceCard({ workspace, me }: { workspace: Workspace; me: Capabilities }) {
   const { text, tone } = words[workspace.status];
   const { open } = possible(workspace, me);
+  const said = more(workspace);
   return (
     <li className={styles.card} data-workspace={workspace.id} data-status={workspace.status}>
       <div className={styles.head}>
@@ -19,19 +20,18 @@ export function WorkspaceCard({ workspace, me }: { workspace: Workspace; me: Cap
         <Badge tone={tone}>{text}</Badge>
         {workspace.outdated === true && <Badge tone="warn">Outdated</Badge>}
       </div>
-      {saysMore(workspace) && <p className={styles.message}>{sentence(workspace.message)}</p>}
+      {said && <p className={styles.message}>{said}</p>}
       {workspace.lastUpgradeError && (
         <p className={styles.error}>The last upgrade failed: {sentence(workspace.lastUpgradeError)}</p>
       )}
       <Progress workspace={workspace} />
       <p className={styles.line}>
-        <Link to="/workspaces/$id" params={{ id: workspace.id }}>
+        <Link to="/workspaces/$id" params={{ id: workspace.id }} aria-label={`${workspace.id}, details`}>
           {workspace.id}
-          <span className="visually-hidden">, details</span>
         </Link>
-        <span>{workspace.template}</span>
+        <span>from {workspace.template}</span>
         <span>
-          <Version workspace={workspace} />
+          version <Version workspace={workspace} />
         </span>
       </p>
       <Actions workspace={workspace} me={me} />

@@ -9,7 +9,7 @@ import { Actions } from './Actions';
 import { Progress } from './Progress';
 import { Version } from './Version';
 import styles from './WorkspaceCard.module.css';
-import { saysMore, words } from './words';
+import { more, words } from './words';
 
 const route = getRouteApi('/workspaces/$id');
 
@@ -36,6 +36,7 @@ export function WorkspacePage() {
     );
   }
   const { text, tone } = words[workspace.status];
+  const said = more(workspace);
   const url = workspace.url ?? workspace.pathUrl;
   const concerning = operations.filter(({ targets }) => targets.some((target) => target.id === id));
   return (
@@ -46,7 +47,7 @@ export function WorkspacePage() {
             <Badge tone={tone}>{text}</Badge>
             {workspace.outdated === true && <Badge tone="warn">Outdated</Badge>}
           </div>
-          {saysMore(workspace) && <p className={styles.message}>{sentence(workspace.message)}</p>}
+          {said && <p className={styles.message}>{said}</p>}
           {workspace.lastUpgradeError && (
             <p className={styles.error}>
               The last upgrade failed: {sentence(workspace.lastUpgradeError)} The workspace stays on version{' '}

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Capabilities, Workspace } from '../api/types';
-import { grouped, possible, saysMore } from './words';
+import { grouped, more, possible } from './words';
 
 const me: Capabilities = {
   sub: 'alice',
@@ -89,6 +89,15 @@ describe('groups', () => {
 });
 
 it('does not repeat the badge', () => {
-  expect(saysMore(desk)).toBe(false);
-  expect(saysMore({ ...desk, message: 'Running; the old pod drains' })).toBe(true);
+  expect(more(desk)).toBeUndefined();
+  expect(more({ ...desk, message: 'Running; the old pod drains: 2 sessions' })).toBe(
+    'The old pod drains: 2 sessions.',
+  );
+  expect(more({ ...desk, status: 'starting', message: 'Starting: creating the pod' })).toBe(
+    'Creating the pod.',
+  );
+  expect(more({ ...desk, status: 'starting', message: 'Upgrading: waiting' })).toBe('Upgrading: waiting.');
+  expect(more({ ...desk, status: 'failing', message: 'Not running: ErrImagePull' })).toBe(
+    'Not running: ErrImagePull.',
+  );
 });

@@ -1,5 +1,6 @@
 // What the states of a workspace are called, and what can be done in each.
 
+import { sentence } from '../api/client';
 import type { Capabilities, Status, Workspace } from '../api/types';
 import type { Tone } from '../components/Badge';
 
@@ -41,9 +42,13 @@ export function possible(workspace: Workspace, me: Capabilities): Possible {
   };
 }
 
-/** Whether the message says more than the badge beside it. */
-export function saysMore({ message, status }: Workspace): boolean {
-  return message.toLowerCase() !== words[status].text.toLowerCase();
+/** What the message says beyond the badge beside it, if anything. */
+export function more({ message, status }: Workspace): string | undefined {
+  const word = words[status].text.toLowerCase();
+  const text = message.trim();
+  if (text.toLowerCase() === word) return undefined;
+  const said = new RegExp(`^${word}[:;] `, 'i');
+  return sentence(text.replace(said, ''));
 }
 
 export interface Group {
