@@ -7,9 +7,10 @@
 
 use crate::fixture::{OWNER, view};
 use criterion::Criterion;
-use nogoo9_model::pod::PodView;
+use nogoo9_model::operation::Operation;
+use nogoo9_model::pod::{PodView, UpgradeOf};
 use nogoo9_model::record::Record;
-use nogoo9_model::upgrade::{Observed, ProxyReport, plan};
+use nogoo9_model::upgrade::{Observed, Plan, ProxyReport, Write, plan};
 use nogoo9_model::wire::Sessions;
 use serde_json::{Value, json};
 use std::hint::black_box;
@@ -68,9 +69,25 @@ fn upgrade(mode: &str, phase: &Value) -> Value {
     })
 }
 
+/// The operation that the planner wants stored first, as it stands then: what is measured is the
+/// decision behind it.
+fn shown(first: &Plan) -> Option<Operation> {
+    match first {
+        Plan::Write(write) => match &**write {
+            Write::PutOperation(operation) => Some((*operation).clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 pub(crate) fn bench(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("plan");
-    let (old, new) = (view("dev", "1", 1, true), view("dev", "2", 2, true));
+    let (old, mut new) = (view("dev", "1", 1, true), view("dev", "2", 2, true));
+    new.upgrade_of = Some(UpgradeOf {
+        operation: "op-1".to_owned(),
+        source_uid: old.uid.clone(),
+    });
     let sessions = Sessions {
         version: 1,
         active: Some(new.uid.clone()),
@@ -91,20 +108,33 @@ pub(crate) fn bench(criterion: &mut Criterion) {
     let at_rest = record(None);
     let both = [old, new];
     let alone = both.get(..1).unwrap_or_default();
-    let cases: [(&str, &Record, &[PodView]); 4] = [
-        ("at-rest", &at_rest, alone),
-        ("starting", &starting, &both),
-        ("draining", &draining, &both),
-        ("quiescing", &quiescing, &both),
+    let done: fn(&Plan) -> bool = |plan| *plan == Plan::Done;
+    let waits: fn(&Plan) -> bool = |plan| matches!(plan, Plan::Wait { .. });
+    let writes: fn(&Plan) -> bool = |plan| matches!(plan, Plan::Write(_));
+    let cases: [(&str, &Record, &[PodView], _); 4] = [
+        ("at-rest", &at_rest, alone, done),
+        ("commit", &starting, &both, writes),
+        ("drain", &draining, &both, waits),
+        ("replace", &quiescing, &both, writes),
     ];
-    for (name, record, pods) in cases {
-        let observed = Observed {
+    for (name, record, pods, expected) in cases {
+        let unshown = Observed {
             record,
             pods,
             proxies: &proxies,
             operation: None,
             refused: None,
         };
+        let shown = shown(&plan(&unshown, NOW));
+        let observed = Observed {
+            operation: shown.as_ref(),
+            ..unshown
+        };
+        let planned = plan(&observed, NOW);
+        assert!(
+            expected(&planned),
+            "{name} measures something else: {planned:?}"
+        );
         group.bench_function(name, |bencher| {
             bencher.iter(|| black_box(plan(black_box(&observed), NOW)));
         });
