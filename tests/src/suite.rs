@@ -181,6 +181,11 @@ impl<G: Ground> Suite<G> {
     async fn run(self) -> ExitCode {
         say(&format!("\nrunning {} scenarios", self.scenarios.len()));
         let begin = Instant::now();
+        let order: Vec<&str> = self
+            .scenarios
+            .iter()
+            .map(|scenario| scenario.name)
+            .collect();
         let ground = match self.ground.await {
             Ok(ground) => Arc::new(ground),
             Err(error) => {
@@ -218,6 +223,7 @@ impl<G: Ground> Suite<G> {
             outcomes.len() + 1 - failed
         ));
         if let Some(results) = self.results {
+            outcomes.sort_by_key(|outcome| order.iter().position(|name| *name == outcome.name));
             match results.keep(&outcomes) {
                 Ok(table) => say(&table),
                 Err(error) => {

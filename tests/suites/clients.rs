@@ -9,7 +9,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 /// The tools, as clients see them. Sorted.
-const TOOLS: [&str; 13] = [
+const TOOLS: [&str; 15] = [
+    "cancel_operation",
     "delete_workspace",
     "get_capabilities",
     "get_operation",
@@ -21,6 +22,7 @@ const TOOLS: [&str; 13] = [
     "spawn_workspace",
     "start_workspace",
     "stop_workspace",
+    "upgrade_all_workspaces",
     "upgrade_workspace",
     "wait_for_operation",
 ];
