@@ -232,6 +232,9 @@ impl Gate {
         };
         match wants {
             Wants::Page if route.status != Status::Away => Decision::Open(opened),
+            // Whoever is held already was told to wait; the next one need not ask again. A page
+            // follows what control says, so it does.
+            Wants::Page if !html && opened.workspace.is_awaited() => Decision::Open(opened),
             Wants::Status if route.status != Status::Away => Decision::Reply(opened.status()),
             // Its last pod is going: whether one comes, control knows.
             Wants::Page | Wants::Status | Wants::Start => {

@@ -147,7 +147,7 @@ impl Workspace {
     }
 
     /// Whether requests are held for it.
-    fn is_awaited(&self) -> bool {
+    pub(crate) fn is_awaited(&self) -> bool {
         self.held.load(Ordering::Relaxed) > 0
     }
 

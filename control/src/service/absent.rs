@@ -81,9 +81,18 @@ fn told(parts: &Parts, caller: &Caller, record: &Record, pods: &[PodView]) -> Ab
             Status::Stopped,
             "It takes nothing while it is stopped. Starting it takes a moment.",
         ),
-        Seen::Stopping => (Status::Stopping, "It is stopping."),
-        Seen::Deleting => (Status::Deleting, "It is being deleted."),
-        Seen::Failing => (Status::Failing, "It does not start."),
+        Seen::Stopping => (
+            Status::Stopping,
+            "What runs in it is ending. Then it can be started again here.",
+        ),
+        Seen::Deleting => (
+            Status::Deleting,
+            "What runs in it is ending. Then there is nothing here any more.",
+        ),
+        Seen::Failing => (
+            Status::Failing,
+            "Something is in the way. Its owner can see what.",
+        ),
         // The edge knows no pod of it yet, or none any more.
         Seen::Running | Seen::Starting | Seen::Upgrading => (
             Status::Starting,

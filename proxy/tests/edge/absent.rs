@@ -342,14 +342,20 @@ async fn one_that_was_just_stopped_says_so() {
     .await;
     // One that was to run on is held for its next pod.
     stage.control.tells("dev", 200, &told("starting"));
+    let asked = stage.control.questions().len();
     let mut held = stage.begin("GET", "dev", "/", "").await;
     stage.held(1).await;
+    // The next one waits beside it, and control is not asked once more.
+    let mut beside = stage.begin("GET", "dev", "/", "").await;
+    stage.held(2).await;
+    assert_eq!(stage.control.questions().len(), asked + 1);
     let again = Upstream::start("again").await;
     stage
         .cluster
         .run(&Spec::new("again", "dev", 2, again.address))
         .await;
     assert!(held.answer().await.text().starts_with("again\n"));
+    assert!(beside.answer().await.text().starts_with("again\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

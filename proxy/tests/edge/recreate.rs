@@ -1,6 +1,6 @@
 //! A recreate: the old pod ends before the new one may start, and nobody is told so.
 
-use crate::client::Connection;
+use crate::client::{Connection, request};
 use crate::cluster::Spec;
 use crate::proxy::{CONSOLE, Stage};
 use crate::sockets;
@@ -171,29 +171,32 @@ async fn a_read_that_loses_its_pod_has_as_much_time_as_one_that_arrives() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_browser_gets_a_page_that_follows() {
     let stage = Stage::with(&FLAGS).await;
-    stage.serving("old", "dev", 1).await;
-    stage.cluster.quiesce("old").await;
-    stage.routed("dev", None).await;
+    let (old, _) = stage.serving("old", "dev", 1).await;
     let host = format!("dev.{CONSOLE}");
     let cookie = stage.cookie_on("alice", &host);
-    let page = stage
-        .ask(
-            "GET",
-            &host,
-            "/",
-            &[
-                ("Cookie", &cookie),
-                ("Sec-Fetch-Mode", "navigate"),
-                ("Sec-Fetch-Dest", "document"),
-                ("Sec-Fetch-Site", "none"),
-            ],
-        )
+    let headers = [
+        ("Cookie", cookie.as_str()),
+        ("Sec-Fetch-Mode", "navigate"),
+        ("Sec-Fetch-Dest", "document"),
+        ("Sec-Fetch-Site", "none"),
+    ];
+    let mut in_flight = Connection::open(stage.address).await;
+    in_flight
+        .send(request("GET", &host, "/slow", &headers))
         .await;
-    assert_eq!((page.status, page.header("retry-after")), (503, Some("2")));
-    assert!(
-        page.text().contains("moving to its new version")
-            && page.text().contains("data-status=\"/.nogoo9/status\""),
-        "{}",
-        page.text()
-    );
+    crate::eventually("the request", || async { old.requests() == 1 }).await;
+    stage.cluster.quiesce("old").await;
+    stage.routed("dev", None).await;
+    let arrived = stage.ask("GET", &host, "/", &headers).await;
+    // One that loses its pod is told the same.
+    old.kill();
+    for page in [arrived, in_flight.answer().await] {
+        assert_eq!((page.status, page.header("retry-after")), (503, Some("2")));
+        assert!(
+            page.text().contains("moving to its new version")
+                && page.text().contains("data-status=\"/.nogoo9/status\""),
+            "{}",
+            page.text()
+        );
+    }
 }
