@@ -54,6 +54,11 @@ impl Template {
             .filter_map(|container| container.get("image")?.as_str())
     }
 
+    /// What it calls the claims that each of its workspaces has, in order.
+    pub fn claims(&self) -> impl Iterator<Item = &str> {
+        self.claims.iter().map(|claim| claim.name.as_str())
+    }
+
     /// The pod spec as parsed, variables unreplaced.
     pub fn spec(&self) -> &Value {
         &self.spec

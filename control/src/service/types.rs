@@ -281,6 +281,9 @@ pub struct Template {
     /// Images of its containers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<String>,
+    /// What it calls the volumes that each of its workspaces has, and keeps across pods.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<String>,
     /// JSON Schema of what may be set at spawn, under `inputs`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Map<String, Value>")]

@@ -206,6 +206,9 @@ pub(super) fn template(name: &str, template: Lookup<'_>, whole: bool) -> types::
         images: good
             .map(|template| template.images().map(ToOwned::to_owned).collect())
             .unwrap_or_default(),
+        claims: good
+            .map(|template| template.claims().map(ToOwned::to_owned).collect())
+            .unwrap_or_default(),
         parameters: good.and_then(|template| template.parameters.schema().cloned()),
         spec: good
             .filter(|_| whole)

@@ -104,6 +104,8 @@ async fn claims_outlive_everything_but_a_deletion_with_data() {
     let world = World::start().await;
     notebook(&world, "note:1", &[claim("data", "1Gi")]).await;
     let body = json!({"template": "notebook", "id": "dev"});
+    let template = world.get("alice", "/templates/notebook").await;
+    assert_eq!(template["claims"], json!(["data"]));
     world.spawn("alice", body.clone()).await;
     let pod = the_pod(&world, "dev").await;
     let hers = claims_of(&world, "alice").await;
