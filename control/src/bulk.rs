@@ -53,6 +53,10 @@ pub async fn pass(service: &Service, memory: &mut Memory, id: &str) -> Result<Ne
                 let until = until.into_iter().chain(memory.postponed_until()).min();
                 return Ok(until.map_or(Next::OnEvent, Next::At));
             }
+            // A quota speaks the truth about the next pod only once the last one is counted.
+            Step::Begin { .. } if memory.expects_pod(&parts.caches, now) => {
+                return Ok(Next::At(now.saturating_add(memory::EXPECTED)));
+            }
             Step::Begin { index } => begin::begin(service, memory, index).await?,
             Step::PutChunk(chunk) => put_chunk(&parts.cluster, memory, &chunk).await?,
             Step::PutHead(operation) => put_head(&parts.cluster, memory, &operation).await?,

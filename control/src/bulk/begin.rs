@@ -4,9 +4,7 @@ use super::memory::Memory;
 use crate::cluster::{ClusterError, Stored};
 use crate::service::{Ask, Attempt, Service, ServiceError};
 use crate::template::TemplateError;
-use nogoo9_model::bulk::{
-    CHUNK, Sight, Target, TargetState, child, is_quota, sight, stopped, under_way,
-};
+use nogoo9_model::bulk::{CHUNK, Sight, Target, TargetState, child, sight, stopped, under_way};
 use nogoo9_model::container::Trouble;
 use nogoo9_model::record::{NotUpgraded, Record};
 
@@ -61,13 +59,10 @@ pub(super) async fn begin(
                 operation: &child,
                 actor: &actor,
                 parent: Some(&bulk),
+                // What fills a quota may be our own, and will end.
+                if_room: crowded(memory),
             };
             match attempt(service, stored.as_ref(), &target, &ask).await {
-                Some(Sight::Refused(_, why)) if is_quota(&why) && crowded(memory) => {
-                    // What fills the quota is our own, and will end.
-                    tracing::info!(operation = bulk, workspace = target.workspace, %why, "bulk waits for quota");
-                    Sight::Postponed
-                }
                 Some(sight) => sight,
                 None => return Ok(()),
             }
@@ -121,6 +116,10 @@ async fn attempt(
             "UpToDate",
             "the workspace has the newest version of its template already",
         )),
+        Ok(Attempt::Full(why)) => {
+            tracing::info!(operation = ask.parent, workspace = target.workspace, %why, "bulk waits for quota");
+            Some(Sight::Postponed)
+        }
         Ok(Attempt::Conflict) => None,
         Err(error) => match refusal(&error, &stored.value) {
             Some((state, why)) => Some(Sight::Refused(state, why)),

@@ -5,7 +5,7 @@
 use super::is_sign;
 use crate::cluster::{Caches, Cluster, ClusterError, Stored};
 use futures::{StreamExt, TryStreamExt, stream};
-use nogoo9_model::bulk::{Chunk, Sight, Target, child, sight};
+use nogoo9_model::bulk::{CHUNK, Chunk, Sight, Target, child, sight};
 use nogoo9_model::operation::Operation;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,7 +14,11 @@ const CALLS: usize = 8;
 /// Own writes that are remembered, to be told from those of others when the watch brings them.
 const OWN_WRITES: usize = 16;
 /// Seconds until an attempt that could not be made is repeated.
-pub(super) const PAUSE: i64 = 3;
+const PAUSE: i64 = 3;
+
+/// Seconds in which the pod of an upgrade that has begun is expected to be there. It may be refused,
+/// or the API server slow; then the next upgrade does not wait for it.
+pub(super) const EXPECTED: i64 = 3;
 
 /// A bulk as it was last read or written.
 pub(super) struct Loaded {
@@ -27,8 +31,15 @@ struct Note {
     sight: Sight,
     /// Version of the record that was looked at; `None`: there was none.
     record: Option<String>,
-    /// When to look again, for what was postponed.
-    again: i64,
+    /// When it was learnt.
+    at: i64,
+}
+
+impl Note {
+    /// When to try again what was postponed.
+    fn again(&self) -> i64 {
+        self.at.saturating_add(PAUSE)
+    }
 }
 
 /// What a driver knows. An empty one is as good, after some reading.
@@ -114,19 +125,51 @@ impl Memory {
             return shown;
         }
         match self.notes.get(&index) {
-            Some(note) if note.sight == Sight::Postponed && now >= note.again => Sight::Unbegun,
+            Some(note) if note.sight == Sight::Postponed && now >= note.again() => Sight::Unbegun,
             Some(note) => note.sight.clone(),
             None => Sight::Unbegun,
         }
     }
 
+    /// Whether an upgrade of this bulk has just begun whose pod is not there yet.
+    pub(super) fn expects_pod(&self, caches: &Caches, now: i64) -> bool {
+        let Some(loaded) = &self.loaded else {
+            return false;
+        };
+        let (id, head) = (&loaded.head.value.id, &loaded.head.value.bulk);
+        let slots = head.iter().flat_map(|head| &head.slots);
+        slots.copied().any(|index| {
+            let chunk = loaded.chunks.get(index / CHUNK);
+            let target = chunk.and_then(|chunk| chunk.value.targets.get(index % CHUNK));
+            let Some(target) = target else { return false };
+            let child = child(id, &target.workspace);
+            let record = caches.record(&target.workspace);
+            let record = record.as_ref().map(|stored| &stored.value);
+            let upgrade = record.and_then(|record| record.upgrade.as_ref());
+            match upgrade.filter(|upgrade| upgrade.operation == child) {
+                Some(upgrade) => {
+                    let due = upgrade.started_at.saturating_add(EXPECTED);
+                    upgrade.successor.uid.is_none() && now < due
+                }
+                // The watch does not show yet that it has begun.
+                None => self.notes.get(&index).is_some_and(|note| {
+                    is_sign(&note.sight)
+                        && now < note.at.saturating_add(EXPECTED)
+                        && !record.is_some_and(|record| {
+                            let last = record.last.as_ref();
+                            last.is_some_and(|last| last.operation.id == child)
+                        })
+                }),
+            }
+        })
+    }
+
     /// Remembers what looking live at a target has shown. `record`: the version that was looked at.
     pub(super) fn note(&mut self, index: usize, sight: Sight, record: Option<String>, now: i64) {
-        let again = now.saturating_add(PAUSE);
         let note = Note {
             sight,
             record,
-            again,
+            at: now,
         };
         self.notes.insert(index, note);
     }
@@ -161,7 +204,7 @@ impl Memory {
         let postponed = self.notes.values();
         postponed
             .filter(|note| note.sight == Sight::Postponed)
-            .map(|note| note.again)
+            .map(Note::again)
             .min()
     }
 

@@ -4,7 +4,7 @@
 use super::types::{PlannedTarget, UpgradeAll, UpgradeAllStatus, UpgradeAllWorkspaces, Verdict};
 use super::upgrades::{Ask, begin};
 use super::{Answer, Parts, ServiceError, ids, operations};
-use crate::cluster::ClusterError;
+use crate::cluster::{ClusterError, Stored};
 use crate::template::TemplateError;
 use crate::template::source::Parsed;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -17,6 +17,7 @@ use nogoo9_model::name;
 use nogoo9_model::operation::{Kind, Operation, State};
 use nogoo9_model::record::Record;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Most pod names in an answer.
 const MOST_PODS: usize = 50;
@@ -35,11 +36,11 @@ const RECREATE: &str = "it holds a volume or host port that two pods cannot shar
 struct Plan {
     templates: BTreeMap<String, Parsed>,
     /// With the record of each.
-    targets: Vec<(Target, Record)>,
+    targets: Vec<(Target, Arc<Stored<Record>>)>,
 }
 
 impl Plan {
-    fn to_upgrade(&self) -> impl Iterator<Item = &(Target, Record)> {
+    fn to_upgrade(&self) -> impl Iterator<Item = &(Target, Arc<Stored<Record>>)> {
         let pending = |target: &Target| target.state == TargetState::Pending;
         self.targets
             .iter()
@@ -80,7 +81,8 @@ pub(super) async fn upgrade_all(
     let upgraded_pods = plan
         .to_upgrade()
         .take(MOST_PODS)
-        .map(|(_, record)| {
+        .map(|(_, stored)| {
+            let record = &stored.value;
             let child = bulk::child(&id, &record.id);
             let generation = record.generation.saturating_add(1);
             name::upgrade_pod(
@@ -170,22 +172,16 @@ async fn plan(parts: &Parts, args: &UpgradeAllWorkspaces) -> Answer<Plan> {
             reason: "workspaces are still being listed".into(),
         });
     }
-    let mut records: Vec<Record> = parts
-        .caches
-        .records()
-        .into_iter()
-        .map(|stored| stored.value.clone())
-        .filter(|record| {
-            let template = args.template.as_ref();
-            let owner = args.user_sub.as_ref();
-            template.is_none_or(|name| *name == record.template.name)
-                && owner.is_none_or(|sub| *sub == record.owner)
-        })
-        .collect();
-    records.sort_by(|a, b| a.id.cmp(&b.id));
+    let mut records = parts.caches.records();
+    records.retain(|stored| {
+        let (template, owner) = (args.template.as_ref(), args.user_sub.as_ref());
+        template.is_none_or(|name| *name == stored.value.template.name)
+            && owner.is_none_or(|sub| *sub == stored.value.owner)
+    });
+    records.sort_by(|a, b| a.value.id.cmp(&b.value.id));
     let mut names: BTreeSet<String> = records
         .iter()
-        .map(|record| record.template.name.clone())
+        .map(|stored| stored.value.template.name.clone())
         .collect();
     names.extend(args.template.clone());
     let templates: BTreeMap<String, Parsed> = stream::iter(names)
@@ -210,18 +206,18 @@ async fn plan(parts: &Parts, args: &UpgradeAllWorkspaces) -> Answer<Plan> {
             Some((name.as_str(), error.to_string()))
         })
         .collect();
-    let targets = records.into_iter().filter_map(|record| {
-        let name = record.template.name.as_str();
+    let targets = records.into_iter().filter_map(|stored| {
+        let name = stored.value.template.name.as_str();
         let version = match templates.get(name) {
             Some(Ok(template)) => Ok(template.version.as_str()),
             _ => Err(problems.get(name).map_or("", String::as_str)),
         };
         let candidate = Candidate {
-            record: &record,
+            record: &stored.value,
             version,
         };
         let target = bulk::consider(candidate)?;
-        Some((target, record))
+        Some((target, stored))
     });
     let targets = targets.collect();
     Ok(Plan { templates, targets })
@@ -253,7 +249,7 @@ async fn dry_run(parts: &Parts, caller: &Caller, plan: &Plan) -> Answer<UpgradeA
         .targets
         .iter()
         .take(MOST_PLANNED)
-        .map(|(target, record)| try_one(parts, caller, plan, target, record))
+        .map(|(target, stored)| try_one(parts, caller, plan, target, &stored.value))
         .collect();
     let targets: Vec<PlannedTarget> = stream::iter(trials).buffered(CALLS).try_collect().await?;
     let mut next = "Nothing was touched. Call it without dryRun to upgrade them.".to_owned();
@@ -301,6 +297,7 @@ async fn try_one(
         operation: "op-dry-run",
         actor: &caller.sub,
         parent: None,
+        if_room: false,
     };
     match begin(parts, record, template, &ask).await {
         Ok(Some(next)) => {

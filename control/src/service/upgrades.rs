@@ -7,10 +7,12 @@ use super::{Answer, Parts, ServiceError, allow, ids, view, volumes};
 use crate::cluster::{ClusterError, Stored};
 use crate::template::{RenderInput, Strictness, Template, claims, render};
 use nogoo9_model::access::{Action, Caller, Denied};
+use nogoo9_model::bulk::is_quota;
 use nogoo9_model::carry::{carry_over, carry_over_adopted};
+use nogoo9_model::container::Trouble;
 use nogoo9_model::mode::Mode;
 use nogoo9_model::pod::TemplateRef;
-use nogoo9_model::record::{Intent, NotUpgraded, Record, Upgrade as Begun};
+use nogoo9_model::record::{Intent, NotUpgraded, Record, Upgrade as Begun, pod_object};
 use nogoo9_model::upgrade::running_operation;
 
 pub(super) async fn upgrade(parts: &Parts, caller: &Caller, id: &str) -> Answer<Upgrade> {
@@ -32,9 +34,14 @@ pub(super) async fn upgrade(parts: &Parts, caller: &Caller, id: &str) -> Answer<
             operation: &operation,
             actor: &caller.sub,
             parent: None,
+            if_room: false,
         };
         match attempt(parts, &stored, &ask).await? {
             Attempt::UpToDate => return Ok(up_to_date(&stored.value)),
+            Attempt::Full(why) => {
+                let template = stored.value.template.name;
+                return Err(ServiceError::Refused(why, template));
+            }
             Attempt::Conflict => {}
             Attempt::Begun(next) => {
                 let begun = next.upgrade.as_ref().ok_or(ServiceError::Contended)?;
@@ -54,6 +61,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) actor: &'a str,
     /// The bulk operation that it is a part of.
     pub(crate) parent: Option<&'a str>,
+    /// Whether to leave it for now if a quota has no room for the new pod.
+    pub(crate) if_room: bool,
 }
 
 /// What became of an attempt to begin an upgrade.
@@ -62,6 +71,8 @@ pub(crate) enum Attempt {
     Begun(Box<Record>),
     /// There is nothing to do.
     UpToDate,
+    /// A quota has no room for the new pod now; nothing was touched.
+    Full(Trouble),
     /// The record is not the one that was read any more.
     Conflict,
 }
@@ -79,6 +90,11 @@ pub(super) async fn attempt(
         return Ok(Attempt::UpToDate);
     };
     let begun = next.upgrade.as_ref().ok_or(ServiceError::Contended)?;
+    if ask.if_room
+        && let Some(full) = full(parts, &next, begun).await?
+    {
+        return Ok(Attempt::Full(full));
+    }
     match parts.cluster.put_record(stored, &next).await {
         Ok(()) => {
             tracing::info!(
@@ -91,6 +107,18 @@ pub(super) async fn attempt(
             Ok(Attempt::Begun(Box::new(next)))
         }
         Err(ClusterError::Conflict { .. }) => Ok(Attempt::Conflict),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether a quota has no room for the successor, in the cluster's words.
+async fn full(parts: &Parts, next: &Record, begun: &Begun) -> Answer<Option<Trouble>> {
+    let (manifest, successor) = (&begun.manifest, &begun.successor);
+    let object = pod_object(manifest, &next.namespace, successor, Some(begun));
+    match parts.cluster.try_pod(&object).await {
+        Err(ClusterError::Rejected { trouble, .. }) if is_quota(&trouble) => Ok(Some(trouble)),
+        // Any other refusal is the upgrade's own to report.
+        Ok(()) | Err(ClusterError::Rejected { .. } | ClusterError::Malformed { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

@@ -1,10 +1,10 @@
 //! Upgrades of everyone's workspaces, as admins ask for them and as others do not get them.
 
-use crate::world::World;
+use crate::world::{WORKSPACES, World};
 use http::Method;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
 use kube::ResourceExt;
-use kube::api::ListParams;
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -532,4 +532,44 @@ async fn waiting_for_a_bulk_tells_how_far_it_is() {
         (&ended["done"], &ended["counts"]["succeeded"]),
         (&json!(true), &json!(2))
     );
+}
+
+/// The quota leaves room for one more pod: the bulk takes its turns within it.
+#[tokio::test]
+async fn a_quota_that_its_own_pods_fill_is_waited_for() {
+    let world = World::start().await;
+    world.sample("sample:1").await;
+    for id in ["a", "b", "c"] {
+        world.running("alice", id).await;
+    }
+    world.sample("sample:2").await;
+    let quotas: Api<ResourceQuota> = Api::namespaced(world.pods_api().into_client(), WORKSPACES);
+    let quota = json!({"metadata": {"name": "room"}, "spec": {"hard": {"pods": "4"}}});
+    let quota = serde_json::from_value(quota).unwrap();
+    quotas.create(&PostParams::default(), &quota).await.unwrap();
+    let begun = upgrade_all(&world, json!({"maxParallel": 3})).await;
+    let operation = begun["operationId"].as_str().unwrap();
+    let ended = to_the_end(&world, operation).await;
+    assert_eq!(ended["message"], "Ended: 3 of 3 upgraded", "{ended:#}");
+
+    // One that others fill is a reason to fail, in the cluster's words.
+    world.sample("sample:3").await;
+    let patch = json!({"spec": {"hard": {"pods": "3"}}});
+    let patch = Patch::Merge(&patch);
+    quotas
+        .patch("room", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    let begun = upgrade_all(&world, json!({"userSub": "alice"})).await;
+    let ended = to_the_end(&world, begun["operationId"].as_str().unwrap()).await;
+    assert_eq!(ended["message"], "Ended: 0 of 3 upgraded, 3 failed");
+    for target in ended["targets"].as_array().unwrap() {
+        let message = target["error"]["message"].as_str().unwrap();
+        assert!(message.contains("exceeded quota: room"), "{message}");
+        let id = target["id"].as_str().unwrap();
+        let after = world.get("alice", &format!("/workspaces/{id}")).await;
+        assert_eq!(after["status"], "running");
+        let told = after["lastUpgradeError"].as_str().unwrap();
+        assert!(told.contains("exceeded quota: room"), "{told}");
+    }
 }
