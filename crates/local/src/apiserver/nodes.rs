@@ -32,12 +32,21 @@ const NAME: &str = "node-controller";
 /// Looks after nodes until told to stop. A node is lost after `grace` without a heartbeat.
 pub(crate) async fn run(store: Arc<Store>, grace: Duration, shutdown: CancellationToken) {
     let mut silence = Silence::default();
+    let mut seen = Vec::new();
     let mut changed = store.changed();
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        changed.borrow_and_update();
+        let due = tokio::select! {
+            changed = changed.changed() => if changed.is_err() { return } else { false },
+            _ = tick.tick() => true,
+            () = shutdown.cancelled() => return,
+        };
         let (nodes, _) = store.list(Resource::Nodes, None);
+        // Most changes are of other kinds; what they mean for nodes can wait for the next tick.
+        if !due && nodes == seen {
+            continue;
+        }
         let (pods, _) = store.list(Resource::Pods, None);
         for act in silence.judge(&nodes, &pods, grace, Instant::now(), Timestamp::now()) {
             let done = store.write(move |tx| carry_out(tx, &act)).await;
@@ -45,11 +54,7 @@ pub(crate) async fn run(store: Arc<Store>, grace: Duration, shutdown: Cancellati
                 tracing::debug!(status = %failure.status(), "node not settled");
             }
         }
-        tokio::select! {
-            changed = changed.changed() => if changed.is_err() { return },
-            _ = tick.tick() => {}
-            () = shutdown.cancelled() => return,
-        }
+        seen = nodes;
     }
 }
 
@@ -315,7 +320,7 @@ mod tests {
 
     const GRACE: Duration = Duration::from_secs(40);
 
-    fn node(ready: &str, beat: &str, spec: Value) -> Object {
+    fn node(ready: &str, beat: &str, spec: &Value) -> Object {
         let mut condition = json!({"type": "Ready", "status": ready});
         if !beat.is_empty() {
             condition["lastHeartbeatTime"] = beat.into();
@@ -325,7 +330,7 @@ mod tests {
         }))
     }
 
-    fn pod(tolerations: Value) -> Object {
+    fn pod(tolerations: &Value) -> Object {
         Object::new(json!({
             "metadata": {"name": "p"}, "spec": {"nodeName": "n", "tolerations": tolerations},
         }))
@@ -340,7 +345,7 @@ mod tests {
         let mut silence = Silence::default();
         let begin = Instant::now();
         let mut judge = |beat: &str, after: u64| {
-            let nodes = [node("True", beat, json!({}))];
+            let nodes = [node("True", beat, &json!({}))];
             silence.judge(
                 &nodes,
                 &[],
@@ -362,7 +367,7 @@ mod tests {
     fn taints_follow_the_state_and_leave_others_alone() {
         let foreign = json!({"key": "k", "value": "v", "effect": "NoSchedule"});
         let keys = |ready: &str, spec: Value| -> Vec<String> {
-            let taints = wanted_taints(&node(ready, "", spec), now());
+            let taints = wanted_taints(&node(ready, "", &spec), now());
             let name = |t: &Value| format!("{}:{}", text(t, "/key"), text(t, "/effect"));
             taints.iter().map(name).collect()
         };
@@ -379,12 +384,12 @@ mod tests {
                 "node.kubernetes.io/unreachable:NoExecute",
             ]
         );
-        let lost = wanted_taints(&node("Unknown", "", json!({})), now());
+        let lost = wanted_taints(&node("Unknown", "", &json!({})), now());
         let later: Timestamp = "2026-01-01T01:00:00Z".parse().unwrap();
-        let again = wanted_taints(&node("Unknown", "", json!({"taints": lost})), later);
+        let again = wanted_taints(&node("Unknown", "", &json!({"taints": lost})), later);
         assert_eq!(again, lost, "since when stays");
         assert_eq!(
-            wanted_taints(&node("True", "", json!({"taints": lost})), later),
+            wanted_taints(&node("True", "", &json!({"taints": lost})), later),
             Vec::<Value>::new()
         );
     }
@@ -401,7 +406,7 @@ mod tests {
                 {"key": UNREACHABLE, "operator": "Exists", "effect": NO_EXECUTE, "tolerationSeconds": seconds},
             ])
         };
-        let lost = node("Unknown", "", taint("2026-01-01T00:00:00Z"));
+        let lost = node("Unknown", "", &taint("2026-01-01T00:00:00Z"));
         for (tolerations, gone) in [
             (json!([]), true),
             (tolerate(300), true),
@@ -409,7 +414,7 @@ mod tests {
             (json!([{"operator": "Exists"}]), false),
         ] {
             assert_eq!(
-                must_go(&pod(tolerations.clone()), &lost, now()),
+                must_go(&pod(&tolerations), &lost, now()),
                 gone,
                 "{tolerations}"
             );
@@ -420,7 +425,7 @@ mod tests {
     fn pods_of_a_node_that_is_gone_are_collected_in_the_end() {
         let mut silence = Silence::default();
         let begin = Instant::now();
-        let pods = [pod(json!([]))];
+        let pods = [pod(&json!([]))];
         let mut judge = |nodes: &[Object], after: u64| {
             silence.judge(
                 nodes,
@@ -431,7 +436,7 @@ mod tests {
             )
         };
         assert_eq!(judge(&[], 0), []);
-        assert_eq!(judge(&[node("True", "", json!({}))], 30), []);
+        assert_eq!(judge(&[node("True", "", &json!({}))], 30), []);
         assert_eq!(judge(&[], 41), []);
         assert_eq!(judge(&[], 81), [Act::Collect(Arc::clone(&pods[0]))]);
     }

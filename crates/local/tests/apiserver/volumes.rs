@@ -230,7 +230,7 @@ async fn a_once_pod_claim_is_one_pods() {
     let (server, client) = start(&dir).await;
     make_node(&client, "local").await;
     let once = claim("once", |c| {
-        c["spec"]["accessModes"] = json!(["ReadWriteOncePod"])
+        c["spec"]["accessModes"] = json!(["ReadWriteOncePod"]);
     });
     claims(&client).create(&create(), &once).await.unwrap();
     let (pods, now) = (

@@ -141,7 +141,7 @@ mod tests {
 
     use super::*;
 
-    fn node(name: &str, ready: &str, spec: Value) -> Object {
+    fn node(name: &str, ready: &str, spec: &Value) -> Object {
         Object::new(json!({
             "metadata": {"name": name, "labels": {"zone": name}},
             "spec": spec,
@@ -175,8 +175,8 @@ mod tests {
             ..Seen::default()
         };
         let nodes = seen(vec![
-            node("a", "True", json!({})),
-            node("b", "True", json!({})),
+            node("a", "True", &json!({})),
+            node("b", "True", &json!({})),
         ]);
         assert_eq!(choose(&pod, &nodes).unwrap(), "a");
         assert_eq!(choose(&picky, &nodes).unwrap(), "b");
@@ -188,10 +188,10 @@ mod tests {
             {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"},
         ]});
         let nodes = seen(vec![
-            node("a", "True", json!({})),
-            node("x", "Unknown", json!({})),
-            node("y", "True", json!({"unschedulable": true})),
-            node("z", "Unknown", gone),
+            node("a", "True", &json!({})),
+            node("x", "Unknown", &json!({})),
+            node("y", "True", &json!({"unschedulable": true})),
+            node("z", "Unknown", &gone),
         ]);
         assert_eq!(
             choose(&picky, &nodes).unwrap_err(),
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(
             choose(
                 &patient,
-                &seen(vec![node("y", "True", json!({"unschedulable": true}))])
+                &seen(vec![node("y", "True", &json!({"unschedulable": true}))])
             )
             .unwrap(),
             "y"
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn claims_must_be_there_bound_and_within_reach() {
-        let nodes = || vec![node("a", "True", json!({})), node("b", "True", json!({}))];
+        let nodes = || vec![node("a", "True", &json!({})), node("b", "True", &json!({}))];
         let with = |claims: Vec<Object>, others: Vec<Value>| Seen {
             nodes: nodes(),
             claims,
