@@ -15,12 +15,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// Longest wait for what control knows from memory.
-const ANSWER: Duration = Duration::from_secs(3);
+/// Longest wait for what control knows from memory: far more than it takes, since an answer that comes
+/// late is better than none.
+const ANSWER: Duration = Duration::from_secs(10);
 /// Longest wait for a start: control writes, and waits a moment for the pod.
 const START: Duration = Duration::from_secs(15);
 /// Longest wait for a connection; control is one hop away.
-const CONNECT: Duration = Duration::from_secs(1);
+const CONNECT: Duration = Duration::from_secs(2);
 /// Most questions at once: a flood of unknown ids must not become a flood at control.
 const MOST: usize = 256;
 /// Longest answer, in bytes.

@@ -12,6 +12,9 @@ const NAVIGATE: [(&str, &str); 3] = [
     ("Sec-Fetch-Site", "none"),
 ];
 
+/// What is held here ends by what comes, not by the clock.
+const PATIENT: [&str; 2] = ["--hold-timeout", "300"];
+
 fn told(status: &str) -> Value {
     json!({"version": 1, "status": status, "message": format!("It is {status}."), "canStart": true})
 }
@@ -265,7 +268,7 @@ async fn nobody_starts_for_somebody_else() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_starts_is_held_until_it_has_a_pod() {
-    let stage = Stage::start().await;
+    let stage = Stage::with(&PATIENT).await;
     stage.control.tells("dev", 200, &told("starting"));
     let page = alice(&stage, "GET", "dev", "/", &NAVIGATE).await;
     assert_eq!((page.status, page.header("retry-after")), (503, Some("2")));
@@ -310,7 +313,7 @@ async fn one_that_never_comes_has_an_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_arrives_as_somebody_elses_is_not_there() {
-    let stage = Stage::start().await;
+    let stage = Stage::with(&PATIENT).await;
     stage.control.tells("dev", 200, &told("starting"));
     let mut held = stage.begin("GET", "dev", "/", "").await;
     stage.held(1).await;
@@ -325,7 +328,7 @@ async fn one_that_arrives_as_somebody_elses_is_not_there() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_was_just_stopped_says_so() {
-    let stage = Stage::start().await;
+    let stage = Stage::with(&PATIENT).await;
     stage.serving("app", "dev", 1).await;
     stage.control.tells("dev", 200, &told("stopping"));
     stage.cluster.terminate("app").await;
@@ -395,7 +398,7 @@ async fn without_control_nobody_knows() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sockets_are_told_as_programs_are() {
-    let stage = Stage::start().await;
+    let stage = Stage::with(&PATIENT).await;
     stage.control.tells("dev", 200, &told("stopped"));
     let host = format!("dev.{CONSOLE}");
     let cookie = stage.cookie_on("alice", &host);

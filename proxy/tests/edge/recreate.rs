@@ -21,14 +21,20 @@ async fn an_ordinary_hold(stage: &Stage, id: &str) {
     assert_eq!((answer.status, nothing.requests()), (503, 0));
 }
 
-/// The old pod ends and the new one comes up, as the planner does it; the new one's uid.
-async fn replace(stage: &Stage, old: &Upstream, new: &Upstream) -> String {
+/// The old pod ends and the new one comes up, as the planner does it; the new one's uid. `between`:
+/// what happens while there is neither.
+async fn replace(
+    stage: &Stage,
+    old: &Upstream,
+    new: &Upstream,
+    between: impl Future<Output = ()>,
+) -> String {
     let successor = Spec::new("new", "dev", 2, new.address).successor();
     let uid = stage.cluster.create(&successor).await;
     stage.cluster.terminate("old").await;
     old.kill();
     stage.cluster.finish("old").await;
-    an_ordinary_hold(stage, "between").await;
+    between.await;
     stage.cluster.release("new").await;
     stage.cluster.set_ready(&successor, true).await;
     uid
@@ -58,7 +64,7 @@ async fn what_arrives_in_between_is_held_and_answered_by_the_new_pod() {
     assert_eq!(word(&stage).await, "switching");
 
     let new = Upstream::start("new").await;
-    let uid = replace(&stage, &old, &new).await;
+    let uid = replace(&stage, &old, &new, an_ordinary_hold(&stage, "between")).await;
     assert_eq!(old.requests(), 1, "the old pod got nothing more");
     assert!(read.answer().await.text().starts_with("new\nGET /x\n"));
     let answer = written.answer().await.text();
@@ -107,7 +113,7 @@ async fn what_is_in_flight_goes_on_and_is_told_apart() {
     .await;
 
     let new = Upstream::start("new").await;
-    replace(&stage, &old, &new).await;
+    replace(&stage, &old, &new, an_ordinary_hold(&stage, "between")).await;
     assert_eq!(socket.rest().await, sockets::close(1012));
     assert!(held.answer().await.text().starts_with("new\n"));
 }
@@ -130,7 +136,7 @@ async fn a_stream_between_two_events_is_no_request_to_wait_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_died_before_it_was_dialled_is_waited_past() {
-    let stage = Stage::with(&FLAGS).await;
+    let stage = Stage::with(&["--hold-timeout", "300"]).await;
     let (old, _) = stage.serving("old", "dev", 1).await;
     old.kill();
     // The old pod is still the one to go to when these look for it.
@@ -144,7 +150,7 @@ async fn a_pod_that_died_before_it_was_dialled_is_waited_past() {
     stage.routed("dev", None).await;
     stage.held(2).await;
     let new = Upstream::start("new").await;
-    replace(&stage, &old, &new).await;
+    replace(&stage, &old, &new, std::future::ready(())).await;
     assert!(read.answer().await.text().starts_with("new\nGET /x\n"));
     assert!(written.answer().await.text().starts_with("new\nPOST /x\n"));
 }
@@ -163,7 +169,7 @@ async fn a_read_that_loses_its_pod_has_as_much_time_as_one_that_arrives() {
     new.release();
     old.kill();
     stage.held(1).await;
-    replace(&stage, &old, &new).await;
+    replace(&stage, &old, &new, an_ordinary_hold(&stage, "between")).await;
     let answer = read.answer().await;
     assert_eq!((answer.status, answer.text().as_str()), (200, "new\n"));
 }
