@@ -2,6 +2,7 @@
 # `make cluster-test`: a cluster from nothing, image and chart installed on it as README says, the
 # suites, and all of it gone again, whatever happens in between. Logs stay in target/cluster-test/log.
 # usage: [PROFILE=release] test.sh
+# shellcheck disable=SC2317 # functions run by `step` and `trap` look unreachable
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -17,6 +18,9 @@ release) cargo_flags=(--release) ;;
 *) die "PROFILE=$profile is neither debug nor release" ;;
 esac
 cargo=${CARGO:-cargo}
+# On the installed chart, and on the bare API server.
+suites=(multiuser nodes)
+local_suites=(kubelet_pods kubelet_lives kubelet_volumes control_plane)
 
 step() { # what command...
   local what=$1 begin=$SECONDS
@@ -39,6 +43,8 @@ tell() {
   local file=$run/log/cluster.txt pod
   [ -e "$run/admin.kubeconfig" ] || return 0
   {
+    ip address show dev lo
+    ip route
     kubectl get nodes,pods,pvc,pv,services --all-namespaces -o wide
     kubectl get events --all-namespaces --sort-by=.lastTimestamp
     kubectl describe pods --namespace "$SYSTEM"
@@ -61,15 +67,11 @@ finish() {
   exit "$status"
 }
 
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
 build() {
   # All programs, as `make test` builds them: one set of features, so neither undoes the other's work.
   (cd "$root" && "$cargo" build "${cargo_flags[@]}" --workspace --bins)
-  suite nogoo9-tests multiuser nodes -- --no-run
-  suite nogoo9-local kubelet_pods kubelet_lives -- --no-run
+  suite nogoo9-tests "${suites[@]}" -- --no-run
+  suite nogoo9-local "${local_suites[@]}" -- --no-run
   (cd "$root" && BUILD=0 PROFILE=$profile scripts/image.sh "$run/image")
 }
 
@@ -152,18 +154,26 @@ JSON
 }
 
 public=http://localhost:$PUBLIC_PORT
-down
-rm -rf "$run/log"
-mkdir -p "$run/log" "$run/pid"
-step "programs and images" build
-step "cluster" cluster
-step "smoke test" "$here/smoke.sh" "$run"
-step "identity provider" identity_provider
-export KUBECONFIG=$run/admin.kubeconfig PATH=$run/bin:$PATH
-step "chart" "$root/scripts/check-chart.sh" --server
-step "install, as README says" install
-facts >"$run/facts.json"
-NOGOO9_TEST_CLUSTER=$run/facts.json NOGOO9_TEST_NODES=$run step "suites" suite nogoo9-tests multiuser nodes
-# Last: it leaves Nodes behind that a scheduler would believe in for a while.
-NOGOO9_TEST_KUBECONFIG=$run/admin.kubeconfig step "the kubelet of local mode, on this API server" \
-  suite nogoo9-local kubelet_pods kubelet_lives kubelet_volumes control_plane
+# One command for the shell, so that whoever edits this file while it runs does not change the run.
+main() {
+  trap finish EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
+  down
+  rm -rf "$run/log"
+  mkdir -p "$run/log" "$run/pid"
+  step "programs and images" build
+  step "cluster" cluster
+  step "smoke test" "$here/smoke.sh" "$run"
+  step "identity provider" identity_provider
+  export KUBECONFIG=$run/admin.kubeconfig PATH=$run/bin:$PATH
+  step "chart" "$root/scripts/check-chart.sh" --server
+  step "install, as README says" install
+  facts >"$run/facts.json"
+  NOGOO9_TEST_CLUSTER=$run/facts.json NOGOO9_TEST_NODES=$run step "suites" suite nogoo9-tests "${suites[@]}"
+  # Last: it leaves Nodes behind that a scheduler would believe in for a while.
+  NOGOO9_TEST_KUBECONFIG=$run/admin.kubeconfig step "parts of local mode, on this API server" \
+    suite nogoo9-local "${local_suites[@]}"
+  exit
+}
+main
