@@ -37,7 +37,7 @@ await scenario(async (browser) => {
   await page.locator('[data-operation][data-state="failed"]').first().waitFor();
   await page.getByRole('link', { name: `Upgrade of ${id}` }).first().click();
   await page.locator(`[data-target="${id}"][data-state="failed"]`).waitFor();
-  const row = await page.locator(`[data-target="${id}"]`).innerText();
+  const row = await page.getByRole('region', { name: 'Progress' }).innerText();
   await page.getByRole('link', { name: 'My workspaces' }).first().click();
 
   await context.setOffline(true);

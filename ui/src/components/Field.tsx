@@ -31,6 +31,13 @@ const Named = ({ label, isRequired }: { label: string; isRequired: boolean | und
   </Label>
 );
 
+/** What is wrong, in a line that a form may keep free for it: nothing may move under a button that is pressed. */
+const Wrong = () => (
+  <div className={styles.wrong}>
+    <FieldError className={styles.error ?? ''} />
+  </div>
+);
+
 const Help = ({ children }: { children: ReactNode }) =>
   children ? (
     <Text slot="description" className={styles.help}>
@@ -56,7 +63,7 @@ export function TextField({ label, help, placeholder, type = 'text', ...props }:
       <Named label={label} isRequired={props.isRequired} />
       <Input className={styles.input ?? ''} placeholder={placeholder} spellCheck={false} />
       <Help>{help}</Help>
-      <FieldError className={styles.error ?? ''} />
+      <Wrong />
     </AriaTextField>
   );
 }
@@ -80,7 +87,7 @@ export function NumberField({ label, help, placeholder, ...props }: NumberProps)
       <Named label={label} isRequired={props.isRequired} />
       <Input className={styles.input ?? ''} placeholder={placeholder} />
       <Help>{help}</Help>
-      <FieldError className={styles.error ?? ''} />
+      <Wrong />
     </AriaNumberField>
   );
 }
@@ -108,7 +115,7 @@ export function Select({ label, help, options, value, onChange, placeholder, ...
         <span aria-hidden="true">▾</span>
       </Button>
       <Help>{help}</Help>
-      <FieldError className={styles.error ?? ''} />
+      <Wrong />
       <Popover className={styles.popover ?? ''}>
         <ListBox className={styles.list ?? ''} items={options}>
           {(option) => (

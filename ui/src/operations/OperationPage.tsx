@@ -43,6 +43,7 @@ export function OperationPage() {
         <div className={styles.stack} data-operation={id} data-state={operation.state}>
           {isBulk ? <BulkProgress operation={operation} /> : <OneProgress operation={operation} />}
           <Facts>
+            {!isBulk && operation.targets.map((target) => <Only key={target.id} target={target} />)}
             <Fact name="Asked for by">{operation.actor}</Fact>
             <Fact name="Begun">
               <When at={operation.startedAt} />
@@ -55,15 +56,17 @@ export function OperationPage() {
           </Facts>
         </div>
       </Card>
-      <Card label="Workspaces">
-        {isBulk && <Filters operation={operation} state={state} />}
-        <Targets targets={listed(targets, state)} />
-        {hasNextPage && (
-          <Button isPending={isFetchingNextPage} onPress={() => void fetchNextPage()}>
-            Show more
-          </Button>
-        )}
-      </Card>
+      {isBulk && (
+        <Card label="Workspaces">
+          <Filters operation={operation} state={state} />
+          <Targets targets={listed(targets, state)} />
+          {hasNextPage && (
+            <Button isPending={isFetchingNextPage} onPress={() => void fetchNextPage()}>
+              Show more
+            </Button>
+          )}
+        </Card>
+      )}
     </Page>
   );
 }
@@ -99,6 +102,44 @@ function OneProgress({ operation }: { operation: Operation }) {
   );
 }
 
+/** The workspace of an operation that has one. */
+function Only({ target }: { target: OperationTarget }) {
+  return (
+    <>
+      <Fact name="Workspace">
+        <Link
+          to="/workspaces/$id"
+          params={{ id: target.id }}
+          data-target={target.id}
+          data-state={target.state}
+        >
+          {target.id}
+        </Link>
+      </Fact>
+      <Fact name="Version">
+        <Change target={target} />
+      </Fact>
+      {target.podName && (
+        <Fact name="New pod">
+          <code>{target.podName}</code>
+        </Fact>
+      )}
+    </>
+  );
+}
+
+function Change({ target: { fromVersion, toVersion, mode } }: { target: OperationTarget }) {
+  if (!fromVersion || !toVersion) return null;
+  return (
+    <>
+      <div className={styles.change}>
+        <code>{fromVersion}</code> → <code>{toVersion}</code>
+      </div>
+      {mode && <div className={styles.soft}>{mode}</div>}
+    </>
+  );
+}
+
 function Cancel({ id }: { id: string }) {
   const cancel = useCancel(id);
   return (
@@ -127,7 +168,7 @@ function Filters({ operation, state }: { operation: Operation; state: string | u
             from="/operations/$id"
             search={{ state: id }}
             replace
-            aria-current={id === state ? 'true' : undefined}
+            activeOptions={{ exact: true, includeSearch: true, explicitUndefined: true }}
           >
             {text} {count}
           </Link>
@@ -161,12 +202,7 @@ function Targets({ targets }: { targets: OperationTarget[] }) {
               <Badge tone={states[target.state].tone}>{states[target.state].text}</Badge>
             </td>
             <td>
-              {target.fromVersion && target.toVersion && (
-                <>
-                  <code>{target.fromVersion}</code> → <code>{target.toVersion}</code>
-                  {target.mode && <div className={styles.soft}>{target.mode}</div>}
-                </>
-              )}
+              <Change target={target} />
             </td>
             <td className={target.state === 'failed' ? styles.error : undefined}>
               {sentence(target.message)}

@@ -36,7 +36,7 @@ export function ParameterField({ field, value, onChange }: Props) {
       );
     case 'switch':
       return (
-        <div>
+        <div className={styles.switch}>
           <Checkbox
             isSelected={value === undefined ? parameter.default === true : value === true}
             onChange={onChange}
