@@ -19,7 +19,17 @@ readonly OWNER_FILE=/run/nogoo9-cluster.owner
 say() { echo "cluster: $*" >&2; }
 die() { say "$*"; exit 1; }
 
-# The two names of a node's end of things.
+# Addresses, links and cgroups are the machine's, so there is one cluster on it; this one shall be it.
+claim_machine() {
+  local owner
+  [ "$(id -u)" = 0 ] || die "nodes are made of Linux namespaces, links and cgroups: run as root"
+  owner=$(cat "$OWNER_FILE" 2>/dev/null || true)
+  if [ -n "$owner" ] && [ "$owner" != "$run" ] && compgen -G "$owner/pid/*" >/dev/null; then
+    die "this machine holds the cluster of $owner; take it down first: make cluster-down CLUSTER=$owner"
+  fi
+  echo "$run" >"$OWNER_FILE"
+}
+
 node_ip() { echo "198.18.0.$((4 * $1 + 2))"; }
 cable_ip() { echo "198.18.0.$((4 * $1 + 1))"; }
 pod_range() { echo "198.18.$1.0/24"; }

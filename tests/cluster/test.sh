@@ -156,12 +156,16 @@ JSON
 public=http://localhost:$PUBLIC_PORT
 # One command for the shell, so that whoever edits this file while it runs does not change the run.
 main() {
+  local other
+  if other=$(pid_of test); then die "make cluster-test runs already, as process $other"; fi
   trap finish EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM
   down
   rm -rf "$run/log"
   mkdir -p "$run/log" "$run/pid"
+  record test $$
+  claim_machine
   step "programs and images" build
   step "cluster" cluster
   step "smoke test" "$here/smoke.sh" "$run"

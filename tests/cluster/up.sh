@@ -7,15 +7,8 @@ run=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$here/lib.sh"
-[ "$(id -u)" = 0 ] || die "nodes are made of Linux namespaces, links and cgroups: run as root"
 case $run/ in /run/* | /var/log/* | /var/lib/*) die "$run: nodes cover that folder with one of their own" ;; esac
-
-# Addresses, links and cgroups are the machine's, so there is one cluster on it.
-owner=$(cat "$OWNER_FILE" 2>/dev/null || true)
-if [ -n "$owner" ] && [ "$owner" != "$run" ] && compgen -G "$owner/pid/*" >/dev/null; then
-  die "this machine holds the cluster of $owner; take it down first: $here/down.sh $owner"
-fi
-echo "$run" >"$OWNER_FILE"
+claim_machine
 
 bin=$("$here/build.sh")
 ln -sfn "$bin" "$run/bin"
