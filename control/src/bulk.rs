@@ -12,7 +12,7 @@ pub use driver::run;
 pub use memory::Memory;
 
 use crate::cluster::{Cluster, ClusterError};
-use crate::service::Service;
+use crate::service::{Parts, Service};
 use nogoo9_model::bulk::{CHUNK, Chunk, Observed, Sight, Step, Target, plan};
 use nogoo9_model::operation::Operation;
 
@@ -58,7 +58,7 @@ pub async fn pass(service: &Service, memory: &mut Memory, id: &str) -> Result<Ne
                 return Ok(Next::At(now.saturating_add(memory::EXPECTED)));
             }
             Step::Begin { index } => begin::begin(service, memory, index).await?,
-            Step::PutChunk(chunk) => put_chunk(&parts.cluster, memory, &chunk).await?,
+            Step::PutChunk(chunk) => put_chunk(parts, memory, &chunk).await?,
             Step::PutHead(operation) => put_head(&parts.cluster, memory, &operation).await?,
         }
     }
@@ -79,11 +79,7 @@ fn next(memory: &Memory, caches: &crate::cluster::Caches, now: i64) -> Option<St
 
 /// Writes results. A refusal among them is only as good as the record that it was about: if that has
 /// changed since, the target is looked at anew and nothing is written.
-async fn put_chunk(
-    cluster: &Cluster,
-    memory: &mut Memory,
-    next: &Chunk,
-) -> Result<(), ClusterError> {
+async fn put_chunk(parts: &Parts, memory: &mut Memory, next: &Chunk) -> Result<(), ClusterError> {
     let Some(stored) = memory.chunk(next.index).cloned() else {
         return Ok(());
     };
@@ -98,15 +94,16 @@ async fn put_chunk(
         let Some(seen) = memory.refused_on(index) else {
             continue;
         };
-        let record = cluster.record(&target.workspace).await?;
+        let record = parts.cluster.record(&target.workspace).await?;
         if record.map(|record| record.resource_version) != seen {
             memory.look_anew(index);
             return Ok(());
         }
     }
-    let written = cluster.put_chunk(&stored, next).await;
+    let written = parts.cluster.put_chunk(&stored, next).await;
     for (_, target) in changed().filter(|_| written.is_ok()) {
         if target.state.is_terminal() {
+            parts.metrics.bulk_target(target.state);
             tracing::info!(
                 operation = next.operation,
                 workspace = target.workspace,
