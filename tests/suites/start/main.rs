@@ -6,6 +6,7 @@
 mod configuration;
 mod local;
 mod surroundings;
+mod templates;
 
 use nogoo9_tests::{Census, Observation, binary, until};
 use std::path::Path;

@@ -144,6 +144,8 @@ impl Worker {
         let name = self.pod.metadata.name.clone().unwrap_or_default();
         let api = self.agent.pods(&namespace);
         self.writer.finish().await;
+        // Before its object goes: whoever waits for that may mount them at once.
+        self.agent.claims.release(&self.uid);
         tokio::select! {
             () = api::remove(&api, &name, &self.uid) => {}
             () = stop.cancelled() => {}
