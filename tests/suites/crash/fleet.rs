@@ -1,6 +1,7 @@
-//! Five workspaces, each held in another phase of its upgrade.
+//! Seven workspaces, each held in another phase of its upgrade: five side by side, two recreated.
 
 use super::LONG;
+use http::Method;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt as _;
 use kube::api::ListParams;
@@ -22,15 +23,33 @@ pub(super) enum Phase {
     Draining,
     /// The candidate's image is not there; the upgrade will be given up.
     Failing,
+    /// Recreate: the old pod answers its last requests, the new one waits behind its gate.
+    Quiescing,
+    /// Recreate: the old pod is gone, the new one's image is being pulled, requests are held.
+    Released,
 }
 
-const PHASES: [Phase; 5] = [
+const PHASES: [Phase; 7] = [
     Phase::Failing,
+    Phase::Released,
     Phase::Starting,
     Phase::Settling,
+    Phase::Quiescing,
     Phase::Draining,
     Phase::Asked,
 ];
+
+impl Phase {
+    /// Whether the workspace has a claim, and with it files.
+    fn is_recreate(self) -> bool {
+        matches!(self, Self::Quiescing | Self::Released)
+    }
+}
+
+/// What is in each file.
+const CONTENT: &[u8] = b"a file that outlives its pods\n\xff\x00";
+/// Longer than the longest that a recreate waits for requests under way, in milliseconds.
+const SLOW: u32 = 12_000;
 
 /// One workspace of the fleet.
 pub(super) struct Ship {
@@ -45,6 +64,7 @@ pub(super) struct Ship {
 /// All of them.
 pub(super) struct Fleet {
     pub(super) ships: Vec<Ship>,
+    name: String,
     alice: Api,
     cluster: Cluster,
     edge: Edge,
@@ -54,9 +74,15 @@ fn templates(id: &str, phase: Phase) -> (Template, Template) {
     let first = Template::new(id, "1.0")
         .annotation(keys::SETTLE, "0")
         .annotation(keys::DRAIN_TIMEOUT, "600");
+    let first = if phase.is_recreate() {
+        first.files(None)
+    } else {
+        first
+    };
     let second = first.clone().version("2.0");
     let second = match phase {
-        Phase::Asked | Phase::Draining => second,
+        Phase::Asked | Phase::Draining | Phase::Quiescing => second,
+        Phase::Released => second.version("2.0_slow-pull-8s"),
         Phase::Starting => second.version("2.0_slow-pull-4s"),
         Phase::Settling => second.annotation(keys::SETTLE, "4"),
         Phase::Failing => second
@@ -78,6 +104,8 @@ impl Ship {
                 created && upgrade["readySeen"] == true && upgrade["phase"]["is"] == "starting"
             }
             Phase::Draining => created && upgrade["phase"]["is"] == "committed",
+            Phase::Quiescing => created && upgrade["phase"]["is"] == "quiescing",
+            Phase::Released => pods.len() == 1 && upgrade["phase"]["is"] == "released",
             Phase::Failing => pods.get(1).is_some_and(|pod| {
                 let statuses = pod
                     .status
@@ -125,6 +153,25 @@ impl Fleet {
                 socket.close().await;
                 None
             };
+            if phase.is_recreate() {
+                let path = format!("/files/{name}");
+                let request = edge.request(Method::PUT, &edge.host(&id), &path)?;
+                let answer = Edge::send(request.body(CONTENT)).await?;
+                assert!(answer.status.is_success(), "{}", answer.text());
+            }
+            if phase == Phase::Quiescing {
+                // Whether it is answered depends on what is killed; that it is under way is enough.
+                let (visitor, of) = (edge.clone(), id.clone());
+                tokio::spawn(async move { visitor.get(&of, &format!("/slow?ms={SLOW}")).await });
+                let path = format!("/sessions?workspace={id}");
+                until("the request to be under way", LONG, || async {
+                    let sessions = site.proxy_admin(&path).await?;
+                    let requests = sessions["requests"].as_object();
+                    let any = requests.is_some_and(|requests| !requests.is_empty());
+                    Ok(Observation::when(any, (), sessions))
+                })
+                .await?;
+            }
             cluster.apply(&templates(&id, phase).1).await?;
             let answer = alice.upgrade(&id).await?;
             assert_eq!(answer["status"], "upgrading", "{answer}");
@@ -149,6 +196,7 @@ impl Fleet {
         }
         Ok(Self {
             ships,
+            name: name.to_owned(),
             alice,
             cluster,
             edge,
@@ -199,6 +247,11 @@ impl Fleet {
                 "{}",
                 ship.id
             );
+            if ship.phase.is_recreate() {
+                let path = format!("/files/{}", self.name);
+                let file = self.edge.get(&ship.id, &path).await?;
+                assert_eq!(&file.body[..], CONTENT, "{}: {}", ship.id, file.status);
+            }
             self.record_agrees(ship, pod).await?;
         }
         let programs = || async {
@@ -261,9 +314,9 @@ impl Fleet {
     /// Deletes the workspaces: the next scenario counts programs too.
     async fn delete(&self, site: &Site) -> anyhow::Result<()> {
         for ship in &self.ships {
-            let path = format!("/api/v1/workspaces/{}", ship.id);
+            let path = format!("/api/v1/workspaces/{}?deleteData=true", ship.id);
             self.alice
-                .ask(http::Method::DELETE, &path, None)
+                .ask(Method::DELETE, &path, None)
                 .await?
                 .expect(200)?;
         }

@@ -1,4 +1,4 @@
-//! One blow for five upgrades at once.
+//! One blow for seven upgrades at once.
 
 use super::fleet::Fleet;
 use nogoo9_load::{HttpLoad, HttpRun, Phases};
