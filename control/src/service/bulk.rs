@@ -126,8 +126,8 @@ pub(super) async fn upgrade_all(
     operations::seen(parts, &id, |_| true).await;
     let next = format!(
         "Call wait_for_operation with this operationId until done is true; get_operation, with offset and limit, tells \
-         what became of each workspace. At most {max_parallel} are upgraded at once, and all go on serving meanwhile. \
-         cancel_operation ends what has not begun."
+         what became of each workspace. At most {max_parallel} are upgraded at once; requests are served meanwhile, or wait \
+         where a pod has to end before the new one starts. cancel_operation ends what has not begun."
     );
     Ok(UpgradeAll {
         status: UpgradeAllStatus::Upgrading,

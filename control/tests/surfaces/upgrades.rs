@@ -202,10 +202,6 @@ async fn what_cannot_be_upgraded_is_not_touched() {
     refused(422, "template_broken", "template 'sample' cannot be used").await;
     unknown().await;
 
-    let volume = "{containers: [{name: m, image: i}], volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]}";
-    world.template("sample", volume, json!({})).await;
-    refused(422, "unsupported", "volume").await;
-
     let schema =
         json!({"required": ["size"], "properties": {"size": {"type": "integer"}}}).to_string();
     world

@@ -18,11 +18,12 @@ const PROGRESS_EVERY: u8 = 3;
 #[tool_router(router = operations_router, vis = "pub(super)")]
 impl Tools {
     /// Admins only: move everyone's outdated workspaces to the newest version of their templates,
-    /// some at a time, without interrupting those who work in them. With dryRun it touches nothing
-    /// and tells what would happen to each: do that first. Returns at once with the operation; follow
-    /// it with wait_for_operation, page through the results with get_operation, and end what has not
-    /// begun with cancel_operation. Workspaces that are stopped, or that another operation upgrades
-    /// already, are skipped; one that fails stays on its old version and does not stop the others.
+    /// some at a time, with nobody noticing; where a volume lets only one pod run, requests wait while
+    /// it is replaced. With dryRun it touches nothing and tells what would happen to each: do that
+    /// first. Returns at once with the operation; follow it with wait_for_operation, page through the
+    /// results with get_operation, and end what has not begun with cancel_operation. Workspaces that
+    /// are stopped, or that another operation upgrades already, are skipped; one that fails stays on
+    /// its old version and does not stop the others.
     #[tool(
         title = "Upgrade all workspaces",
         annotations(
