@@ -62,7 +62,7 @@ tell() {
 finish() {
   local status=$?
   trap - EXIT INT TERM
-  [ "$status" = 0 ] || tell
+  case $status in 0 | 130 | 143) ;; *) tell ;; esac # nothing to tell whoever pressed Ctrl-C
   down || status=1
   exit "$status"
 }
