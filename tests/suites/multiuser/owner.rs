@@ -10,7 +10,7 @@ use serde_json::json;
 use std::sync::Arc;
 
 /// Value of a variable of the pod's container.
-fn variable(pod: &Pod, name: &str) -> Option<String> {
+pub(super) fn variable(pod: &Pod, name: &str) -> Option<String> {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
     containers
         .flat_map(|container| container.env.iter().flatten())
