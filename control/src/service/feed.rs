@@ -47,7 +47,7 @@ pub enum Event {
         id: String,
     },
     /// An operation came or changed.
-    Operation(Operation),
+    Operation(Box<Operation>),
 }
 
 impl Event {
@@ -235,7 +235,8 @@ impl Subscription {
         let operations = self.operations()?;
         for operation in &operations {
             if self.operations.get(&operation.operation_id) != Some(operation) {
-                self.ready.push_back(Event::Operation(operation.clone()));
+                self.ready
+                    .push_back(Event::Operation(Box::new(operation.clone())));
                 self.operations
                     .insert(operation.operation_id.clone(), operation.clone());
             }

@@ -49,6 +49,17 @@ fn upgrading() -> Record {
     record().begin_upgrade(intent, NOW - 30).unwrap()
 }
 
+/// An upgrade whose successor took over.
+fn committed() -> Record {
+    let mut record = upgrading();
+    if let Some(upgrade) = &mut record.upgrade {
+        upgrade.successor.uid = Some("u2".into());
+        upgrade.phase = record::Phase::Committed { at: NOW - 5 };
+        upgrade.ready_seen = true;
+    }
+    record
+}
+
 fn pod(name: &str, uid: &str, generation: u32, status: &serde_json::Value) -> PodView {
     let pod = json!({
         "metadata": {
@@ -130,6 +141,19 @@ fn statuses_and_their_sentences() {
             Status::Starting,
             "Upgrading: waiting for the image: ErrImagePull: not found, 30 s of 10 m",
         ),
+        // Whoever looks while the old pod drains sees what serves, not what is left to be done.
+        (
+            committed(),
+            vec![own(&ready()), pod(&successor, "u2", 2, &ready())],
+            Status::Running,
+            "Running; the old pod drains: new requests go to the new pod; the old one is ending",
+        ),
+        (
+            committed(),
+            vec![own(&ready()), pod(&successor, "u2", 2, &image_missing())],
+            Status::Upgrading,
+            "Upgrading: the new pod is not ready; the old one takes over again in 25 s",
+        ),
         (
             wanted(Desired::Stopped),
             vec![own(&ready())],
@@ -171,10 +195,16 @@ fn outdated_only_if_the_template_is_there_and_differs() {
     };
     let mut same = record();
     same.template.version.clone_from(&template.version);
+    // Of an upgrade under way the version counts that took over, whatever is left to be done.
+    let mut newest = committed();
+    if let Some(upgrade) = &mut newest.upgrade {
+        upgrade.template.version.clone_from(&template.version);
+    }
     for (record, template, outdated) in [
         (&same, Ok(&template), Outdated::No),
         (&record(), Ok(&template), Outdated::Yes),
         (&record(), Err(&gone), Outdated::Unknown),
+        (&newest, Ok(&template), Outdated::No),
     ] {
         let seen = workspace(record, &[], &[], template, &links, NOW);
         assert_eq!(seen.outdated, outdated);
