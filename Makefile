@@ -29,9 +29,10 @@ test: deps-test ## Unit, property and black-box tests over real processes, brows
 	$(CARGO) test --workspace
 
 .PHONY: lint
-lint: deps-build ## Formatting, lints, and who may depend on whom
+lint: deps-build deps-lint ## Formatting, lints, and who may depend on whom
 	$(CARGO) fmt --all --check
 	scripts/check-layers.sh
+	shellcheck -x $$(git ls-files '*.sh') .ci/run
 	scripts/ui.sh check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
@@ -73,6 +74,10 @@ ui: ## Build the console, if it changed
 .PHONY: deps-build
 deps-build: ui
 	@scripts/deps.sh build
+
+.PHONY: deps-lint
+deps-lint:
+	@scripts/deps.sh lint
 
 .PHONY: deps-test
 deps-test:

@@ -3,7 +3,7 @@
 # missing; otherwise it says what to run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-what=${1:?usage: deps.sh build|test|cluster}
+what=${1:?usage: deps.sh build|lint|test|cluster}
 
 packages=()
 need() { command -v "$1" >/dev/null || packages+=("$2"); }
@@ -12,6 +12,7 @@ need cmake cmake # zlib-ng, which the proxy library builds
 if [ "$what" = test ]; then
   [ -n "${CHROMIUM:-}" ] || need chromium chromium
 fi
+[ "$what" != lint ] || need shellcheck shellcheck
 if [ "$what" = cluster ]; then
   need curl curl
   need openssl openssl
