@@ -5,7 +5,7 @@
 //! is a folder of the node that first runs a pod with it. No other class exists: a claim that names
 //! another one stays Pending, with the event that a real cluster gives. There are no
 //! PersistentVolume or StorageClass objects to look at; `status` and `spec.volumeName` of the claim
-//! tell what there is to know. Sizes are not enforced, and never grow.
+//! tell what there is to know. Sizes are not enforced, so a claim that grows is granted at once.
 
 use std::sync::Arc;
 
@@ -57,7 +57,9 @@ pub(crate) async fn run(store: Arc<Store>, shutdown: CancellationToken) {
     loop {
         changed.borrow_and_update();
         let (claims, _) = store.list(Resource::PersistentVolumeClaims, None);
-        let open = |claim: &&Object| object::terminating(claim) || pending(claim).is_some();
+        let open = |claim: &&Object| {
+            object::terminating(claim) || pending(claim).is_some() || grown(claim)
+        };
         for claim in claims.iter().filter(open) {
             let key = Key::new(object::namespace(claim), object::name(claim));
             let done = store.write(move |tx| settle(tx, &key)).await;
@@ -131,8 +133,29 @@ fn settle(tx: &mut Tx<'_>, key: &Key) -> Result<(), Failure> {
         Some(Pending::Refuse(kind, reason, message)) => {
             involved::event_once(tx, &claim, PROVISIONER, kind, reason, &message)
         }
+        None if grown(&claim) => {
+            let mut larger = claim.as_ref().clone();
+            object::set(
+                &mut larger,
+                &["status", "capacity", "storage"],
+                size(&claim),
+            );
+            tx.put(resource, larger);
+            Ok(())
+        }
         None => Ok(()),
     }
+}
+
+/// The size that a claim asks for.
+fn size(claim: &Value) -> &str {
+    text(claim, "/spec/resources/requests/storage")
+}
+
+/// Whether a bound claim asks for more than it has.
+fn grown(claim: &Value) -> bool {
+    text(claim, "/status/phase") == "Bound"
+        && size(claim) != text(claim, "/status/capacity/storage")
 }
 
 /// Name of a claim's volume.
@@ -150,7 +173,7 @@ fn bound(claim: &Value) -> Value {
     ] {
         object::set(&mut bound, &["metadata", "annotations", key], value);
     }
-    let size = text(claim, "/spec/resources/requests/storage").to_owned();
+    let size = size(claim).to_owned();
     let modes = list(claim, "/spec/accessModes").to_vec();
     object::set(
         &mut bound,

@@ -121,7 +121,8 @@ pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> 
         .find(|c| text(c, "/type") == kind)
 }
 
-/// A quantity that counts things ("5", "2k"), as a whole number; `None` when it is none.
+/// A quantity that counts things or bytes ("5", "2k", "1Gi"), as a whole number; `None` when it is
+/// none.
 pub(crate) fn count(quantity: &Value) -> Option<i64> {
     if let Some(number) = quantity.as_i64() {
         return Some(number);
@@ -132,11 +133,26 @@ pub(crate) fn count(quantity: &Value) -> Option<i64> {
         "" => 1,
         "k" => 1_000,
         "M" => 1_000_000,
-        "Ki" => 1_024,
-        "Mi" => 1_048_576,
+        "G" => 1_000_000_000,
+        "T" => 1_000_000_000_000,
+        "Ki" => 1 << 10,
+        "Mi" => 1 << 20,
+        "Gi" => 1 << 30,
+        "Ti" => 1 << 40,
         _ => return None,
     };
     digits.parse::<i64>().ok()?.checked_mul(scale)
+}
+
+/// A number of bytes as a quantity, in the largest unit that takes no fraction.
+pub(crate) fn bytes(count: i64) -> String {
+    for (unit, shift) in [("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)] {
+        let scale = 1_i64 << shift;
+        if count != 0 && count % scale == 0 {
+            return format!("{}{unit}", count / scale);
+        }
+    }
+    count.to_string()
 }
 
 /// Copies one field of a map to another of it.

@@ -1,7 +1,9 @@
-//! ResourceQuota: counts of objects, enforced on create and kept in `status`.
+//! ResourceQuota: counts of objects and the storage that claims ask for, enforced on create and
+//! kept in `status`.
 //!
-//! Known names are `pods` (those not ended), `count/<plural>[.<group>]` and the short names of
-//! configmaps, secrets and claims. Limits on cpu, memory and storage are stored, not enforced.
+//! Known names are `pods` (those not ended), `count/<plural>[.<group>]`, the short names of
+//! configmaps, secrets and claims, and `requests.storage`. Limits on cpu and memory are stored, not
+//! enforced.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +15,10 @@ use super::pods;
 use super::registry::Resource;
 use super::tx::Tx;
 
-/// The kind that a quota name counts.
+/// The quota name of what claims ask for.
+const STORAGE: &str = "requests.storage";
+
+/// The kind that a quota name is about.
 fn counted(name: &str) -> Option<Resource> {
     if let Some(qualified) = name.strip_prefix("count/") {
         return Resource::ALL
@@ -26,6 +31,7 @@ fn counted(name: &str) -> Option<Resource> {
         "secrets" => Some(Resource::Secrets),
         "persistentvolumeclaims" => Some(Resource::PersistentVolumeClaims),
         "resourcequotas" => Some(Resource::Quotas),
+        STORAGE => Some(Resource::PersistentVolumeClaims),
         _ => None,
     }
 }
@@ -33,11 +39,31 @@ fn counted(name: &str) -> Option<Resource> {
 fn usage(tx: &Tx<'_>, namespace: &str, name: &str) -> Option<i64> {
     let resource = counted(name)?;
     let objects = tx.list(resource, Some(namespace));
+    if name == STORAGE {
+        return Some(objects.iter().map(|claim| amount(STORAGE, claim)).sum());
+    }
     let live = objects
         .iter()
         .filter(|o| name != "pods" || !pods::terminal(o))
         .count();
     i64::try_from(live).ok()
+}
+
+/// How much of a quota one object takes.
+fn amount(name: &str, object: &Value) -> i64 {
+    if name != STORAGE {
+        return 1;
+    }
+    let asked = object.pointer("/spec/resources/requests/storage");
+    asked.and_then(object::count).unwrap_or(0)
+}
+
+fn written(name: &str, amount: i64) -> String {
+    if name == STORAGE {
+        object::bytes(amount)
+    } else {
+        amount.to_string()
+    }
 }
 
 fn limits(quota: &Value) -> BTreeMap<String, i64> {
@@ -48,12 +74,12 @@ fn limits(quota: &Value) -> BTreeMap<String, i64> {
         .collect()
 }
 
-/// Refuses one more object of a kind where a quota of the namespace is full.
+/// Refuses one more object of a kind where a quota of the namespace has no room for it.
 pub(crate) fn admit(
     tx: &Tx<'_>,
     resource: Resource,
     namespace: &str,
-    object_name: &str,
+    object: &Value,
 ) -> Result<(), Failure> {
     for quota in tx.list(Resource::Quotas, Some(namespace)) {
         let (mut requested, mut used, mut limited) = (Vec::new(), Vec::new(), Vec::new());
@@ -62,16 +88,17 @@ pub(crate) fn admit(
                 continue;
             }
             let current = usage(tx, namespace, &name).unwrap_or(0);
-            if current + 1 > hard {
-                requested.push(format!("{name}=1"));
-                used.push(format!("{name}={current}"));
-                limited.push(format!("{name}={hard}"));
+            let more = amount(&name, object);
+            if current.saturating_add(more) > hard {
+                requested.push(format!("{name}={}", written(&name, more)));
+                used.push(format!("{name}={}", written(&name, current)));
+                limited.push(format!("{name}={}", written(&name, hard)));
             }
         }
         if !requested.is_empty() {
             return Err(Failure::forbidden(
                 resource,
-                object_name,
+                object::name(object),
                 &format!(
                     "exceeded quota: {}, requested: {}, used: {}, limited: {}",
                     object::name(&quota),
@@ -91,7 +118,8 @@ pub(crate) fn refresh(tx: &mut Tx<'_>, namespace: &str) {
         let mut used = Map::new();
         for name in limits(&quota).into_keys() {
             if let Some(count) = usage(tx, namespace, &name) {
-                used.insert(name, count.to_string().into());
+                let text = written(&name, count);
+                used.insert(name, text.into());
             }
         }
         let mut fresh = quota.as_ref().clone();

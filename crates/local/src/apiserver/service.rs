@@ -139,7 +139,7 @@ pub(crate) fn create_in(
     }
     within_limit(&object)?;
     if resource.info().namespaced {
-        quota::admit(tx, resource, &target.namespace, &name)?;
+        quota::admit(tx, resource, &target.namespace, &object)?;
     }
     if tx
         .get(resource, &Key::new(&target.namespace, &name))

@@ -233,6 +233,17 @@ fn kind_update(resource: Resource, old: &Value, new: &mut Value, causes: &mut Ve
             ] {
                 object::copy(new, &mut allowed, path);
             }
+            let size = |claim: &Value| {
+                let asked = claim.pointer("/spec/resources/requests/storage");
+                asked.and_then(object::count)
+            };
+            let shrinks = size(new).zip(size(old)).is_some_and(|(new, old)| new < old);
+            if text(old, "/status/phase") == "Bound" && shrinks {
+                causes.push(Cause::forbidden(
+                    "spec.resources.requests.storage",
+                    "field can not be less than status.capacity",
+                ));
+            }
             let volume = text(old, "/spec/volumeName");
             let moved = !volume.is_empty() && volume != text(new, "/spec/volumeName");
             if allowed.get("spec") != new.get("spec") || moved {

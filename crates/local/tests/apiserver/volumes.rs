@@ -1,6 +1,6 @@
 //! Claims: binding, protection, and what the scheduler makes of them.
 
-use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim, ResourceQuota};
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, Patch};
 use serde_json::{Value, json};
@@ -220,6 +220,56 @@ async fn a_claim_in_use_goes_only_after_its_pods() {
     assert!(
         pods(&client).get_opt("q").await.unwrap().is_some(),
         "one without a node is no user"
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn storage_is_counted_grows_and_does_not_shrink() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, client) = start(&dir).await;
+    let quotas: Api<ResourceQuota> = Api::namespaced(client.clone(), NAMESPACE);
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"requests.storage": "3Gi"}}});
+    let quota = serde_json::from_value(quota).unwrap();
+    quotas.create(&create(), &quota).await.unwrap();
+    let claims = claims(&client);
+    let of = |name: &str, size: &str| {
+        claim(name, |c| {
+            c["spec"]["resources"]["requests"]["storage"] = size.into();
+        })
+    };
+    claims.create(&create(), &of("a", "1Gi")).await.unwrap();
+    let refused = claims.create(&create(), &of("b", "2560Mi")).await;
+    let (code, _, message) = api_error(refused.unwrap_err());
+    assert_eq!(code, 403);
+    assert_eq!(
+        message,
+        "persistentvolumeclaims \"b\" is forbidden: exceeded quota: q, requested: \
+         requests.storage=2560Mi, used: requests.storage=1Gi, limited: requests.storage=3Gi"
+    );
+    claims.create(&create(), &of("b", "512Mi")).await.unwrap();
+    let used = quotas.get("q").await.unwrap().status.unwrap().used.unwrap();
+    assert_eq!(used["requests.storage"].0, "1536Mi");
+
+    until_claim(&client, "a", |claim| phase(claim) == "Bound").await;
+    let resize =
+        |size: &str| Patch::Merge(json!({"spec": {"resources": {"requests": {"storage": size}}}}));
+    claims.patch("a", &patch(), &resize("2Gi")).await.unwrap();
+    until_claim(&client, "a", |claim| {
+        let capacity = claim.status.as_ref().unwrap().capacity.as_ref().unwrap();
+        capacity["storage"].0 == "2Gi"
+    })
+    .await;
+    let (code, _, message) = api_error(
+        claims
+            .patch("a", &patch(), &resize("1Gi"))
+            .await
+            .unwrap_err(),
+    );
+    assert_eq!(code, 422);
+    assert!(
+        message.contains("field can not be less than status.capacity"),
+        "{message}"
     );
     server.stop().await;
 }
