@@ -13,10 +13,12 @@ use kube::api::{Api, ListParams, PostParams};
 use nogoo9_control::cluster::Cluster;
 use nogoo9_control::upgrade::{Proxies, pass};
 use nogoo9_model::claim::PlannedClaim;
+use nogoo9_model::mode::Claim;
 use nogoo9_model::pod::TemplateRef;
 use nogoo9_model::record::{Record, Spawn};
 use nogoo9_model::{keys, label};
 use serde_json::{Map, json};
+use std::time::Duration;
 use support::{Fault, Faults, Site, WORKSPACES};
 
 const FAULTS: [(&str, Fault); 5] = [
@@ -180,4 +182,71 @@ async fn a_claim_of_that_name_that_is_anothers_is_not_touched() {
     let left = claims(&site).get(&record.claims[0].object).await.unwrap();
     assert_eq!(left.metadata.uid, theirs.metadata.uid);
     assert!(left.metadata.deletion_timestamp.is_none());
+}
+
+/// What decides how a pod can be replaced, read from real claims, before and after they are bound.
+#[tokio::test]
+async fn what_a_claim_can_do_is_read_from_it_or_from_its_plan() {
+    let site = Site::start().await;
+    let cluster = site.cluster(&Faults::default());
+    let modes = |once_pod: bool, writable: bool| Claim::Modes { once_pod, writable };
+    for (mode, expected) in [
+        ("ReadWriteOnce", modes(false, true)),
+        ("ReadWriteMany", modes(false, true)),
+        ("ReadWriteOncePod", modes(true, true)),
+        ("ReadOnlyMany", modes(false, false)),
+    ] {
+        let spec = json!({"accessModes": [mode], "resources": {"requests": {"storage": "1Gi"}}});
+        let planned = PlannedClaim::new(
+            "alice",
+            "dev",
+            WORKSPACES,
+            &mode.to_lowercase(),
+            spec.clone(),
+        );
+        let name = planned.object.as_str();
+        assert_eq!(
+            cluster.claim(name, Some(&planned)).await,
+            expected,
+            "{mode}, planned"
+        );
+        assert_eq!(
+            cluster.claim(name, None).await,
+            Claim::Unreadable,
+            "{mode}, unknown"
+        );
+        let object = json!({"metadata": {"name": name}, "spec": spec});
+        let object = serde_json::from_value(object).unwrap();
+        claims(&site)
+            .create(&PostParams::default(), &object)
+            .await
+            .unwrap();
+        // The plan is of no account once there is a claim.
+        let other = PlannedClaim {
+            spec: json!({"accessModes": []}),
+            ..planned.clone()
+        };
+        assert_eq!(
+            cluster.claim(name, Some(&other)).await,
+            expected,
+            "{mode}, made"
+        );
+        let bound = async {
+            loop {
+                let claim = claims(&site).get(name).await.unwrap();
+                if claim
+                    .status
+                    .and_then(|status| status.access_modes)
+                    .is_some()
+                {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), bound)
+            .await
+            .unwrap();
+        assert_eq!(cluster.claim(name, None).await, expected, "{mode}, bound");
+    }
 }
