@@ -1,8 +1,10 @@
 //! Upgrading everyone's: targets are fixed and stored before the answer; the [driver](crate::bulk)
 //! does the rest.
 
-use super::types::{PlannedTarget, UpgradeAll, UpgradeAllStatus, UpgradeAllWorkspaces, Verdict};
-use super::upgrades::{Ask, begin};
+mod claims;
+mod trial;
+
+use super::types::{UpgradeAll, UpgradeAllStatus, UpgradeAllWorkspaces};
 use super::{Answer, Parts, ServiceError, ids, operations};
 use crate::cluster::{ClusterError, Stored};
 use crate::template::TemplateError;
@@ -12,7 +14,6 @@ use nogoo9_model::access::{Action, Caller, Target as About, may};
 use nogoo9_model::bulk::{
     self, Candidate, Chunk, DEFAULT_PARALLEL, Head, MAX_PARALLEL, Target, TargetState,
 };
-use nogoo9_model::mode::Mode;
 use nogoo9_model::name;
 use nogoo9_model::operation::{Kind, Operation, State};
 use nogoo9_model::record::Record;
@@ -21,16 +22,10 @@ use std::sync::Arc;
 
 /// Most pod names in an answer.
 const MOST_PODS: usize = 50;
-/// Most workspaces of which a dry run tells what would happen.
-const MOST_PLANNED: usize = 250;
 /// Bulks under way at once.
 const MOST_RUNNING: usize = 10;
 /// Calls at once.
 const CALLS: usize = 8;
-
-/// Why the pod of some workspaces has to end before the new one can start.
-const RECREATE: &str = "it holds a volume or host port that two pods cannot share: its pod ends before the new one \
-    starts, and requests wait meanwhile";
 
 /// What the bulk is about.
 struct Plan {
@@ -61,20 +56,24 @@ pub(super) async fn upgrade_all(
             problem: format!("use 1 to {MAX_PARALLEL}"),
         });
     }
-    let plan = plan(parts, args).await?;
+    let mut plan = plan(parts, args).await?;
+    let running = claims::running(parts);
+    let others = claims::claims(parts, &running).await?;
+    let by = plan.leave_to(&others);
     if args.dry_run {
-        return dry_run(parts, caller, &plan).await;
+        return trial::dry_run(parts, caller, &plan).await;
     }
     let upgraded = plan.to_upgrade().count();
     if upgraded == 0 {
-        return Ok(nothing(plan.targets.len()));
+        let same = running
+            .iter()
+            .find(|stored| by == [&stored.value.id].into());
+        return Ok(same
+            .and_then(|stored| claims::under_way(&stored.value, &others))
+            .unwrap_or_else(|| nothing(plan.targets.len())));
     }
-    let running = parts.caches.operations().list();
-    let running = running
-        .iter()
-        .filter(|stored| stored.value.bulk.is_some() && !stored.value.state.is_terminal())
-        .count();
-    if running >= MOST_RUNNING {
+    if running.len() >= MOST_RUNNING {
+        let running = running.len();
         return Err(ServiceError::TooManyBulks { running });
     }
     let id = ids::operation()?;
@@ -240,75 +239,4 @@ fn nothing(total: usize) -> UpgradeAll {
         next: next.to_owned(),
         targets: None,
     }
-}
-
-/// What would happen to each, found out by going as far as one can without touching anything.
-async fn dry_run(parts: &Parts, caller: &Caller, plan: &Plan) -> Answer<UpgradeAll> {
-    let (total, upgraded) = (plan.targets.len(), plan.to_upgrade().count());
-    let trials: Vec<_> = plan
-        .targets
-        .iter()
-        .take(MOST_PLANNED)
-        .map(|(target, stored)| try_one(parts, caller, plan, target, &stored.value))
-        .collect();
-    let targets: Vec<PlannedTarget> = stream::iter(trials).buffered(CALLS).try_collect().await?;
-    let mut next = "Nothing was touched. Call it without dryRun to upgrade them.".to_owned();
-    if total > targets.len() {
-        next.push_str(&format!(
-            " These are {} of {total}; name a template or userSub to see fewer.",
-            targets.len()
-        ));
-    }
-    Ok(UpgradeAll {
-        status: UpgradeAllStatus::DryRun,
-        operation_id: None,
-        total,
-        upgraded,
-        failed: 0,
-        upgraded_pods: Vec::new(),
-        next,
-        targets: Some(targets),
-    })
-}
-
-async fn try_one(
-    parts: &Parts,
-    caller: &Caller,
-    plan: &Plan,
-    target: &Target,
-    record: &Record,
-) -> Answer<PlannedTarget> {
-    let mut planned = PlannedTarget {
-        id: target.workspace.clone(),
-        owner: target.owner.clone(),
-        template: target.template.clone(),
-        from_version: target.from_version.clone(),
-        to_version: target.to_version.clone(),
-        mode: None,
-        verdict: Verdict::Skip,
-        reason: target.error.as_ref().map(|why| why.message.clone()),
-    };
-    let (TargetState::Pending, Some(Ok(template))) =
-        (target.state, plan.templates.get(&target.template))
-    else {
-        return Ok(planned);
-    };
-    let ask = Ask {
-        operation: "op-dry-run",
-        actor: &caller.sub,
-        parent: None,
-        if_room: false,
-    };
-    match begin(parts, record, template, &ask).await {
-        Ok(Some(next)) => {
-            let mode = next.upgrade.map(|upgrade| upgrade.mode);
-            planned.verdict = Verdict::Upgrade;
-            planned.mode = mode.map(Into::into);
-            planned.reason = (mode == Some(Mode::Recreate)).then(|| RECREATE.to_owned());
-        }
-        Ok(None) => planned.reason = Some("it has the newest version already".into()),
-        Err(error) if error.code().is_retryable() => return Err(error),
-        Err(error) => planned.reason = Some(error.to_string()),
-    }
-    Ok(planned)
 }

@@ -573,3 +573,31 @@ async fn a_quota_that_its_own_pods_fill_is_waited_for() {
         assert!(told.contains("exceeded quota: room"), "{told}");
     }
 }
+
+/// A reply that was lost is asked for again, and a button pressed twice.
+#[tokio::test]
+async fn asking_for_what_is_under_way_is_asking_for_the_same() {
+    let world = World::start().await;
+    world.sample("sample:1").await;
+    world.running("alice", "a").await;
+    world.running("bob", "b").await;
+    world.sample("sample:2").await;
+    let begun = upgrade_all(&world, json!({"maxParallel": 1})).await;
+    for arguments in [json!({}), json!({"userSub": "bob"})] {
+        let again = upgrade_all(&world, arguments).await;
+        assert_eq!(
+            (&again["status"], &again["operationId"], &again["total"]),
+            (&json!("upgrading"), &begun["operationId"], &json!(2)),
+            "{again}"
+        );
+    }
+    let would = upgrade_all(&world, json!({"dryRun": true})).await;
+    let reason = by_id(&would["targets"])["b"]["reason"].clone();
+    let operation = begun["operationId"].as_str().unwrap();
+    assert!(reason.as_str().unwrap().contains(operation), "{would}");
+    let ended = to_the_end(&world, operation).await;
+    assert_eq!(ended["message"], "Ended: 2 of 2 upgraded");
+    let listed = world.get("admin", "/operations").await["operations"].clone();
+    assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
+    assert_eq!(upgrade_all(&world, json!({})).await["status"], "up_to_date");
+}

@@ -294,10 +294,10 @@ pub struct UpgradeAll {
     /// get_operation tells why, and what becomes of each.
     #[schemars(schema_with = "count_schema")]
     pub upgraded: usize,
-    /// How many have failed so far: none when this is returned.
+    /// How many have failed so far: none, unless it was under way already.
     #[schemars(schema_with = "count_schema")]
     pub failed: usize,
-    /// Names of the new pods of the first 50, known before the pods are there.
+    /// Names of the new pods, 50 at most, known before the pods are there.
     pub upgraded_pods: Vec<String>,
     /// What to do next.
     pub next: String,
