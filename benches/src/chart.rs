@@ -95,10 +95,7 @@ fn write_legend(out: &mut String) -> std::fmt::Result {
             LEFT + 388.0,
             line - 8.0
         ),
-        text(
-            LEFT + 418.0,
-            "an upgrade, from the call to the end of the old pod",
-        ),
+        text(LEFT + 418.0, "an upgrade, from the call to its end"),
         format!(
             r#"<path class="mark" d="M{} {}v16"/>"#,
             LEFT + 650.0,

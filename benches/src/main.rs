@@ -63,6 +63,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
         None => demo(args.quick, &measured)?,
     }
     let transitions = Transitions::read(&measured)?;
+    transitions::compact(&measured)?;
     let micro = match &args.micro {
         Some(folder) => micro::read(folder)?,
         None => Vec::new(),

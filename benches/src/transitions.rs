@@ -80,6 +80,15 @@ impl Transitions {
     }
 }
 
+/// Writes the file anew without the white space between its values, half of what it holds: it is
+/// kept with the sources.
+pub(crate) fn compact(file: &Path) -> anyhow::Result<()> {
+    let what = || format!("{} cannot be written anew", file.display());
+    let bytes = std::fs::read(file).with_context(what)?;
+    let json: serde_json::Value = serde_json::from_slice(&bytes).with_context(what)?;
+    std::fs::write(file, format!("{json}\n")).with_context(what)
+}
+
 impl Act {
     /// What it is called.
     pub(crate) fn title(&self) -> String {

@@ -45,7 +45,7 @@ enum Command {
     Up(up::UpArgs),
     /// Print a bearer token of the development identity provider.
     Token(token::TokenArgs),
-    /// Upgrade a workspace again and again under load, and print what its users saw.
+    /// Upgrade workspaces under load, one by one and many at once, and print what users saw.
     Demo(demo::DemoArgs),
     /// Show what runs and which workspaces there are.
     Status(status::StatusArgs),

@@ -4,7 +4,8 @@
 //!
 //! - [`HttpLoad`]: many keep-alive HTTP/1.1 connections, open loop (a request is due
 //!   when the schedule says so, whatever the answers before it took) or closed loop.
-//!   Every request ends in exactly one [`Outcome`]; none is dropped from the count.
+//!   Every request ends in exactly one [`Outcome`]; none is dropped from the count. Latencies are
+//!   summed up by phase and over time ([`SliceReport`]); several loads can be one run.
 //! - [`EchoClient`] and [`ShellClient`]: WebSockets on which numbered lines are typed;
 //!   each line must come back once, in order.
 //! - [`Phases`]: one clock and one timeline for all of them, so that a number can be

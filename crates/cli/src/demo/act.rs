@@ -102,9 +102,13 @@ impl<'a> Act<'a> {
             say(&format!("going on until {requests} more requests are made"));
             scene.load.wait_for_requests(requests, LOAD_BOUND).await?;
         }
-        for desk in &mut scene.desks {
-            desk.users.close(&mut scene.problems).await;
-        }
+        let closing = scene.desks.iter_mut().map(|desk| async {
+            let mut problems = Vec::new();
+            desk.users.close(&mut problems).await;
+            problems
+        });
+        let closed = join_all(closing).await;
+        scene.problems.extend(closed.into_iter().flatten());
         let http = scene.load.finish().await;
         let held = self.stage.held().await?.saturating_sub(held);
         let mut problems = scene.problems;
