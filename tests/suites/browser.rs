@@ -22,6 +22,10 @@ fn main() -> ExitCode {
         .scenario("anothers_page_and_nobodys_are_one", stranger)
         .scenario("a_page_waits_for_its_workspace", waiting)
         .scenario("pages_are_accessible_and_fit", looks)
+        .alone(
+            "the_console_outlives_control_and_says_when_the_session_has_ended",
+            outage,
+        )
         .alone("an_admin_upgrades_all_that_is_outdated", bulk)
         .main()
 }
@@ -283,14 +287,7 @@ async fn forms(site: Arc<Site>) -> anyhow::Result<()> {
     })
     .await?;
     let report = browse(&site, "forms.mjs", &[("TEMPLATE", "forms")]).await?;
-    let labels = json!([
-        "Name",
-        "Id",
-        "Greeting",
-        "Loud",
-        "Size",
-        "Team (required)"
-    ]);
+    let labels = json!(["Name", "Id", "Greeting", "Loud", "Size", "Team (required)"]);
     assert_eq!(report["labels"], labels);
     assert_eq!(report["placeholder"], "Hi");
     // The id that is none, and the team that is required.
@@ -380,6 +377,59 @@ async fn live(site: Arc<Site>) -> anyhow::Result<()> {
             let text = one["text"].as_str().unwrap_or_default();
             text.contains("ERR_INTERNET_DISCONNECTED") || text.contains("ERR_NETWORK_CHANGED")
         }),
+        "{complaints:?}"
+    );
+    Ok(())
+}
+
+async fn outage(site: Arc<Site>) -> anyhow::Result<()> {
+    let alice = site.api("alice").await?;
+    site.spawn(&alice, &Template::new("outage", "1.0"), json!({}))
+        .await?;
+    let file = |name: &str| site.data_dir().join(name);
+    let (begin, end) = (file("outage-may-begin"), file("outage-may-end"));
+    let away = async {
+        signalled(&begin).await?;
+        let down = site.take_down("control").await?;
+        let seen = signalled(&end).await;
+        down.back().await?;
+        seen
+    };
+    let path = |file: &std::path::PathBuf| file.to_string_lossy().into_owned();
+    let (begin, end) = (path(&begin), path(&end));
+    let env = [
+        ("ID", "outage"),
+        ("BEGIN_FILE", begin.as_str()),
+        ("END_FILE", &end),
+    ];
+    let (report, away) = tokio::join!(browse(&site, "outage.mjs", &env), away);
+    let report = report?;
+    away?;
+    let text = |field: &str| report[field].as_str().unwrap_or_default().to_owned();
+    assert!(text("lost").contains("trying again"), "{}", text("lost"));
+    // What the edge says in control's stead.
+    assert!(
+        text("refused").contains("not reachable"),
+        "{}",
+        text("refused")
+    );
+    assert_eq!(
+        (&report["kept"], &report["sameDocument"]),
+        (&json!("running"), &json!(true))
+    );
+    assert_ne!(report["light"], report["dark"]);
+    assert_eq!(report["dark"], report["reloaded"], "the theme is kept");
+    assert_eq!(report["back"], "/auth/login?return=%2Ftemplates");
+    let complaints = report["complaints"].as_array().context("complaints")?;
+    let of_the_outage = |text: &str| {
+        ["a status of 50", "a status of 401", "net::ERR_"]
+            .iter()
+            .any(|known| text.contains(known))
+    };
+    assert!(
+        complaints
+            .iter()
+            .all(|one| one["text"].as_str().is_some_and(of_the_outage)),
         "{complaints:?}"
     );
     Ok(())

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { sentence } from './client';
-import { applied, withOperation } from './live';
-import type { Operation, Workspace } from './types';
+import { withOperation } from './live';
+import type { Operation } from './types';
 
 it.each([
   ['the id is taken', 'The id is taken.'],
@@ -21,10 +21,4 @@ it('keeps operations newest first, each once', () => {
     ['b', ''],
     ['a', 'further'],
   ]);
-});
-
-it('replaces one workspace and leaves the map before as it was', () => {
-  const before = new Map([['a', { id: 'a', name: 'old' } as Workspace]]);
-  const after = applied(before, { id: 'a', name: 'new' } as Workspace);
-  expect([before.get('a')?.name, after.get('a')?.name]).toEqual(['old', 'new']);
 });

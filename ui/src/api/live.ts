@@ -24,6 +24,7 @@ export interface Live {
 
 /** Pauses between two attempts to connect, the last for ever. */
 const PAUSES_MS = [500, 1000, 2000, 5000, 10_000];
+/** As many as the server lists. */
 const MOST_OPERATIONS = 50;
 
 let state: Live = { connection: 'connecting', workspaces: new Map(), operations: [] };
@@ -37,11 +38,6 @@ function set(next: Partial<Live>) {
   for (const listener of listeners) listener();
 }
 
-/** The workspaces with that one as it is now. */
-export function applied(workspaces: ReadonlyMap<string, Workspace>, workspace: Workspace) {
-  return new Map(workspaces).set(workspace.id, workspace);
-}
-
 /** The operations with that one as it is now, newest first. */
 export function withOperation(operations: readonly Operation[], operation: Operation): Operation[] {
   const others = operations.filter(({ operationId }) => operationId !== operation.operationId);
@@ -50,9 +46,32 @@ export function withOperation(operations: readonly Operation[], operation: Opera
     .slice(0, MOST_OPERATIONS);
 }
 
+interface Draft {
+  workspaces: Map<string, Workspace>;
+  operations: readonly Operation[];
+}
+
+let draft: Draft | undefined;
+
+/** Changes what is shown. Changes that come close together, as in a bulk upgrade, are drawn once. */
+function edit(change: (draft: Draft) => void) {
+  if (!draft) {
+    draft = { workspaces: new Map(state.workspaces), operations: state.operations };
+    requestAnimationFrame(flush);
+  }
+  change(draft);
+}
+
+function flush() {
+  const changed = draft;
+  draft = undefined;
+  if (changed) set(changed);
+}
+
 /** Shows what an action answered, before the stream tells it. */
 export function apply(workspace: Workspace) {
-  set({ workspaces: applied(state.workspaces, workspace) });
+  edit(({ workspaces }) => workspaces.set(workspace.id, workspace));
+  flush();
 }
 
 function connect() {
@@ -67,19 +86,22 @@ function connect() {
     });
   on<{ workspaces: Workspace[]; operations: Operation[] }>('snapshot', ({ workspaces, operations }) => {
     failures = 0;
+    draft = undefined;
     set({
       connection: 'live',
       workspaces: new Map(workspaces.map((workspace) => [workspace.id, workspace])),
       operations,
     });
   });
-  on<Workspace>('workspace', apply);
-  on<{ id: string }>('workspace-gone', ({ id }) => {
-    const workspaces = new Map(state.workspaces);
-    workspaces.delete(id);
-    set({ workspaces });
-  });
-  on<Operation>('operation', (operation) => set({ operations: withOperation(state.operations, operation) }));
+  on<Workspace>('workspace', (workspace) =>
+    edit(({ workspaces }) => workspaces.set(workspace.id, workspace)),
+  );
+  on<{ id: string }>('workspace-gone', ({ id }) => edit(({ workspaces }) => workspaces.delete(id)));
+  on<Operation>('operation', (operation) =>
+    edit((draft) => {
+      draft.operations = withOperation(draft.operations, operation);
+    }),
+  );
   stream.onerror = () => {
     // The browser would try again by itself, but not after a refusal, and without a word why.
     if (source !== stream) return;
