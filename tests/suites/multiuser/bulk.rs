@@ -5,6 +5,7 @@ use super::claims::{read_file, write_file};
 use super::owner::variable;
 use super::stage::{begin, ended, offer, served, spawn, text, tidy, tool};
 use super::watch::Pods;
+use futures::future::try_join_all;
 use kube::ResourceExt as _;
 use nogoo9_model::keys;
 use nogoo9_tests::{Observation, Target, until};
@@ -43,16 +44,17 @@ pub(super) async fn an_admin_upgrades_all_and_one_fails(target: Arc<Target>) -> 
     for template in [&good, &claimed, &bad, &fresh] {
         offer(&target, template).await?;
     }
-    for (owner, id, _) in WORKSPACES {
+    let spawned = WORKSPACES.into_iter().map(|(owner, id, _)| {
         let template = match id {
             "spoiled-a" => &bad,
             "many-c" => &claimed,
             _ => &good,
         };
-        spawn(&target, owner, template, id).await?;
-    }
-    let content = write_file(&target, "bob", "many-c", "notes.bin").await?;
+        spawn(&target, owner, template, id)
+    });
+    try_join_all(spawned).await?;
     spawn(&target, "bob", &fresh, "fresh-b").await?;
+    let content = write_file(&target, "bob", "many-c", "notes.bin").await?;
     let urls = urls(&target).await?;
     offer(&target, &good.clone().version("2.0")).await?;
     offer(&target, &claimed.clone().version("2.0")).await?;

@@ -5,25 +5,28 @@ use super::adoption::{ends_as, later_than, left_pod};
 use super::claims::{read_file, write_file};
 use super::stage::{begin, ended, offer, served, spawn, text, tidy, tool, workspace};
 use super::watch::{Pods, Visits, from_then_to};
+use futures::future::try_join_all;
 use kube::api::{DeleteParams, PostParams};
 use nogoo9_tests::{Observation, Target, until};
 use serde_json::json;
 use std::sync::Arc;
 
+/// Owner and id of what the bulk upgrades.
+const BULK: [(&str, &str); 3] = [
+    ("alice", "amidbulk-a"),
+    ("bob", "amidbulk-b"),
+    ("vera", "amidbulk-v"),
+];
+
 pub(super) async fn control_killed_amid_upgrades(target: Arc<Target>) -> anyhow::Result<()> {
     let plain = target.template("amid", "1.0");
     let claimed = target.template_with_claim("amidclaim", "1.0");
     let many = target.template("amidbulk", "1.0");
-    workspace(&target, "alice", &plain).await?;
-    workspace(&target, "bob", &claimed).await?;
     offer(&target, &many).await?;
-    for (owner, id) in [
-        ("alice", "amidbulk-a"),
-        ("bob", "amidbulk-b"),
-        ("vera", "amidbulk-v"),
-    ] {
-        spawn(&target, owner, &many, id).await?;
-    }
+    let bulk = BULK.map(|(owner, id)| spawn(&target, owner, &many, id));
+    let alone = [("alice", &plain), ("bob", &claimed)];
+    let alone = alone.map(|(owner, template)| workspace(&target, owner, template));
+    futures::try_join!(try_join_all(bulk), try_join_all(alone))?;
     let content = write_file(&target, "bob", "amidclaim", "notes.bin").await?;
     for template in [&plain, &claimed, &many] {
         offer(&target, &template.clone().version("2.0")).await?;
@@ -65,11 +68,7 @@ pub(super) async fn control_killed_amid_upgrades(target: Arc<Target>) -> anyhow:
         read_file(&target, "bob", "amidclaim", "notes.bin").await?,
         content
     );
-    for (owner, id) in [
-        ("alice", "amidbulk-a"),
-        ("bob", "amidbulk-b"),
-        ("vera", "amidbulk-v"),
-    ] {
+    for (owner, id) in BULK {
         let (version, pod) = served(&target, owner, id).await?;
         assert_eq!(version, "2.0");
         target.cluster().only_pod(id, &pod, LONG).await?;
