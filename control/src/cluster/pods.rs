@@ -181,24 +181,32 @@ impl Cluster {
         .await
         {
             Ok(_) => Ok(()),
-            // What a failed test looks like: somebody was faster.
-            Err(ClusterError::Rejected { .. }) => Err(ClusterError::Conflict {
-                what: "release pod",
-                object: name.to_owned(),
-            }),
+            // What a failed test looks like: somebody was faster. Missing rights look otherwise.
+            Err(ClusterError::Rejected { trouble, .. }) if trouble.reason == "Invalid" => {
+                Err(ClusterError::Conflict {
+                    what: "release pod",
+                    object: name.to_owned(),
+                })
+            }
             Err(error) => Err(error),
         }
     }
 
-    /// Deletes a pod gracefully, if the uid is still that; one that is gone already is success.
+    /// Deletes a pod gracefully, if uid and version are still those; one that is gone already is
+    /// success.
     ///
     /// # Errors
-    /// `Conflict` if another pod has the name now, or another [`ClusterError`].
-    pub async fn delete_pod(&self, name: &str, uid: &str) -> Result<(), ClusterError> {
+    /// `Conflict` if they are not, or another [`ClusterError`].
+    pub async fn delete_pod(
+        &self,
+        name: &str,
+        uid: &str,
+        resource_version: &str,
+    ) -> Result<(), ClusterError> {
         let params = DeleteParams {
             preconditions: Some(Preconditions {
                 uid: Some(uid.to_owned()),
-                resource_version: None,
+                resource_version: Some(resource_version.to_owned()),
             }),
             ..DeleteParams::default()
         };

@@ -44,6 +44,16 @@ pub async fn run(cluster: &Cluster, proxies: &Proxies, id: &str) -> Result<Next,
                 Adopted::Wrote => continue,
             }
         };
+        let home = &seen.record.value.namespace;
+        if home != cluster.workspaces() {
+            // Its pods cannot be seen from here: whatever was decided would be wrong.
+            tracing::warn!(
+                workspace = id,
+                namespace = home,
+                "left alone: it lives in another namespace than --workspaces-namespace"
+            );
+            return Ok(Next::OnEvent);
+        }
         let observed = Observed {
             record: &seen.record.value,
             pods: &seen.pods,
@@ -140,8 +150,13 @@ async fn make(
             cluster.release_pod(name, uid).await?;
             tracing::info!(workspace = id, pod = name, "pod released");
         }
-        Write::DeletePod { name, uid, why } => {
-            cluster.delete_pod(name, uid).await?;
+        Write::DeletePod {
+            name,
+            uid,
+            resource_version,
+            why,
+        } => {
+            cluster.delete_pod(name, uid, resource_version).await?;
             tracing::info!(
                 workspace = id,
                 pod = name,
@@ -162,15 +177,13 @@ async fn make(
         }
         Write::DropClaims(next) => {
             // The record goes last: what is interrupted here is repeated.
-            cluster
-                .drop_unbound_claims(&seen.record.value, next)
-                .await?;
+            cluster.drop_unbound_claims(&seen.record, next).await?;
             cluster.put_record(&seen.record, next).await?;
         }
         Write::DeleteRecord => {
             // The record goes last: as long as it is there, what was interrupted here is repeated.
             if seen.record.value.delete_data {
-                cluster.delete_claims(&seen.record.value).await?;
+                cluster.delete_claims(&seen.record).await?;
             }
             cluster.delete_record(&seen.record).await?;
             tracing::info!(workspace = id, "record deleted");

@@ -53,11 +53,15 @@ pub fn adopt(found: &[Found], claim: impl Fn(&str) -> Claim, now: UnixSeconds) -
     // A pod with a controller is that controller's.
     let free = found.iter().filter(|found| !is_controlled(&found.pod));
     let holder = select::claimants(free.map(|found| &found.view)).holder;
-    let usable: Vec<&PodView> = holder
+    let (gated, mut usable): (Vec<&PodView>, Vec<&PodView>) = holder
         .iter()
         .copied()
-        .filter(|pod| !pod.deleting && !pod.gated)
-        .collect();
+        .filter(|pod| !pod.deleting)
+        .partition(|pod| pod.gated);
+    // One that waits behind its gate is better than none.
+    if usable.is_empty() {
+        usable = gated;
+    }
     let newest = usable.iter().copied().max_by_key(|pod| rank(pod));
     // One that has ended already is not waited for, but what became of it is told too.
     let last = usable.iter().copied().max_by_key(|pod| select::order(pod));

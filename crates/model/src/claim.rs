@@ -76,15 +76,22 @@ impl Record {
         claims.into_iter().filter(|claim| !known(claim)).collect()
     }
 
+    /// Takes in the claims of an upgrade that has failed: they are unused, but for those that the
+    /// workspace's pod mounts, which are its own though the record did not know it: that of an
+    /// adopted pod for one.
+    pub(crate) fn give_up_claims(&mut self, claims: Vec<PlannedClaim>) {
+        for claim in claims {
+            if mounts(&self.manifest, &claim) {
+                self.add_claims(vec![claim]);
+            } else if !self.unused_claims.contains(&claim) {
+                self.unused_claims.push(claim);
+            }
+        }
+    }
+
     /// The claims that a pod with this manifest mounts, which must exist before it.
     pub fn claims_of<'a>(&'a self, pod: &'a Value) -> impl Iterator<Item = &'a PlannedClaim> {
-        let mounted = move |claim: &&PlannedClaim| {
-            let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array);
-            volumes.into_iter().flatten().any(|volume| {
-                let name = volume.pointer("/persistentVolumeClaim/claimName");
-                name.and_then(Value::as_str) == Some(claim.object.as_str())
-            })
-        };
+        let mounted = move |claim: &&PlannedClaim| mounts(pod, claim);
         let new = self.upgrade.iter().flat_map(|upgrade| &upgrade.claims);
         self.claims.iter().chain(new).filter(mounted)
     }
@@ -99,6 +106,15 @@ impl Record {
             ..self.clone()
         })
     }
+}
+
+/// Whether a pod with this manifest mounts the claim.
+fn mounts(pod: &Value, claim: &PlannedClaim) -> bool {
+    let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array);
+    volumes.into_iter().flatten().any(|volume| {
+        let name = volume.pointer("/persistentVolumeClaim/claimName");
+        name.and_then(Value::as_str) == Some(claim.object.as_str())
+    })
 }
 
 #[cfg(test)]

@@ -13,13 +13,25 @@ pub struct Trouble {
     pub message: String,
 }
 
+/// Longest message, in bytes. It goes into annotations and records, which have bounds of their own,
+/// and what is over them would be refused for ever.
+const MAX_MESSAGE: usize = 8 * 1024;
+
 impl Trouble {
-    /// A trouble of our own making.
+    /// A trouble, with its message cut to a bound.
     #[must_use]
     pub fn new(reason: impl Into<String>, message: impl Into<String>) -> Self {
+        let mut message = message.into();
+        if message.len() > MAX_MESSAGE {
+            let mut end = MAX_MESSAGE;
+            while !message.is_char_boundary(end) {
+                end -= 1;
+            }
+            message.truncate(end);
+        }
         Self {
             reason: reason.into(),
-            message: message.into(),
+            message,
         }
     }
 }
@@ -117,7 +129,7 @@ fn waiting(container: &ContainerStatus) -> Option<Trouble> {
     if reason == "CrashLoopBackOff"
         && let Some(last) = terminated(container)
     {
-        trouble.message = [last.to_string(), trouble.message].join("; ");
+        trouble = Trouble::new(reason, [last.to_string(), trouble.message].join("; "));
     }
     Some(trouble)
 }

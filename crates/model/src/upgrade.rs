@@ -144,6 +144,8 @@ pub fn plan(observed: &Observed<'_>, now: UnixSeconds) -> Plan {
 }
 
 #[cfg(test)]
+mod misfortune_tests;
+#[cfg(test)]
 mod recreate_tests;
 #[cfg(test)]
 mod simulation;

@@ -166,7 +166,7 @@ fn a_newer_pod_that_has_ended_is_not_waited_for_but_told_of() {
     );
     // What ended before the one that serves was made is nobody's upgrade of it.
     let elder = pod_with("elder", 50, false, |pod| {
-        pod["status"]["phase"] = json!("Failed")
+        pod["status"]["phase"] = json!("Failed");
     });
     let pair = [elder, found("old", 100, true)];
     assert_eq!(adopted(&pair, 201).pod.uid.as_deref(), Some("old"));
@@ -189,7 +189,7 @@ fn three_duplicates_end_as_one() {
 #[test]
 fn an_evicted_pod_is_adopted_so_that_it_comes_back_and_one_that_is_deleted_is_not() {
     let evicted = pod_with("a", 100, false, |pod| {
-        pod["status"]["phase"] = json!("Failed")
+        pod["status"]["phase"] = json!("Failed");
     });
     assert_eq!(adopted(&[evicted], 5000).pod.uid.as_deref(), Some("a"));
     let leaving = pod_with("a", 100, true, |pod| {
@@ -197,6 +197,30 @@ fn an_evicted_pod_is_adopted_so_that_it_comes_back_and_one_that_is_deleted_is_no
     });
     assert_eq!(decide(&[leaving], 5000), Adoption::Leave);
     assert_eq!(decide(&[], 5000), Adoption::Leave);
+}
+
+#[test]
+fn a_pod_behind_its_gate_is_adopted_only_where_there_is_no_other() {
+    let gated = pod_with("new", 200, false, |pod| {
+        pod["spec"]["schedulingGates"] = json!([{"name": keys::GATE}]);
+    });
+    let both = [found("old", 100, true), gated.clone()];
+    assert_eq!(adopted(&both, 201).pod.uid.as_deref(), Some("old"));
+    let record = adopted(std::slice::from_ref(&gated), 201);
+    assert_eq!(record.pod.uid.as_deref(), Some("new"));
+    assert!(record.manifest["spec"].get("schedulingGates").is_none());
+    let observed = Observed {
+        record: &record,
+        pods: &[gated.view],
+        proxies: &[],
+        operation: None,
+        refused: None,
+    };
+    let next = plan(&observed, 201);
+    assert!(
+        matches!(&next, Plan::Write(write) if matches!(**write, Write::Release { .. })),
+        "{next:?}"
+    );
 }
 
 #[test]

@@ -39,12 +39,15 @@ pub enum Write {
         /// Precondition.
         uid: String,
     },
-    /// Delete gracefully, if the uid still matches.
+    /// Delete gracefully, if uid and resource version still match: what made it one to delete must
+    /// not have changed in between.
     DeletePod {
         /// Name.
         name: String,
         /// Precondition.
         uid: String,
+        /// Precondition.
+        resource_version: String,
         /// Why, for logs and Events.
         why: DeleteReason,
     },
@@ -95,6 +98,7 @@ pub(super) fn delete(pod: &PodView, why: DeleteReason) -> Plan {
     Plan::write(Write::DeletePod {
         name: pod.name.clone(),
         uid: pod.uid.clone(),
+        resource_version: pod.resource_version.clone(),
         why,
     })
 }
@@ -126,9 +130,20 @@ pub(super) fn release(pod: &PodView) -> Plan {
     })
 }
 
+/// When a pod that is being deleted counts as stuck.
+fn stuck_from(pod: &PodView, now: UnixSeconds) -> UnixSeconds {
+    pod.gone_by.unwrap_or(now).saturating_add(STUCK_AFTER)
+}
+
+/// Whether a pod that is being deleted should have ended long ago. What needs nothing of what it
+/// holds does not wait for it any longer.
+pub(super) fn is_stuck(pod: &PodView, now: UnixSeconds) -> bool {
+    now >= stuck_from(pod, now)
+}
+
 /// Waits for a pod that is being deleted.
 pub(super) fn wait_for_end(pod: &PodView, now: UnixSeconds) -> Plan {
-    let due = pod.gone_by.unwrap_or(now).saturating_add(STUCK_AFTER);
+    let due = stuck_from(pod, now);
     if now < due {
         let reason = Wait::Terminating {
             pod: pod.name.clone(),
@@ -234,7 +249,7 @@ pub(super) fn finish(
         next.adopted = false;
         next.pod = upgrade.successor.clone();
     } else {
-        next.unused_claims.extend(upgrade.claims.clone());
+        next.give_up_claims(upgrade.claims.clone());
     }
     if outcome != State::Succeeded
         && let Some(error) = error

@@ -6,7 +6,8 @@
 //! Never are there two pods at once that may hold the claim.
 
 use super::act::{
-    abort, delete, finish, patch, patch_state, put, put_upgrade, release, show, wait_for_end,
+    abort, delete, finish, is_stuck, patch, patch_state, put, put_upgrade, release, show,
+    wait_for_end,
 };
 use super::pair::{Pair, made, next_successor};
 use super::{DeleteReason, Observed, Plan, Refusal, Wait, Write, drain};
@@ -153,7 +154,13 @@ impl Step<'_> {
             }));
         }
         if pod.gated {
-            return release(pod);
+            // Whatever has appeared since the way was clear goes first.
+            let mut others = self.mine.iter().filter(|other| other.uid != pod.uid);
+            return if others.any(|other| other.may_hold()) {
+                self.to(Phase::Replacing)
+            } else {
+                release(pod)
+            };
         }
         if select::is_routable(pod) {
             return match pod.state {
@@ -250,14 +257,15 @@ impl Step<'_> {
             }
         }
         match self.pair.successor {
-            Some(pod) if pod.deleting => wait_for_end(pod, self.now),
-            Some(pod) if pod.state != UpgradeState::Aborted => {
+            Some(pod) if pod.deleting && !is_stuck(pod, self.now) => wait_for_end(pod, self.now),
+            Some(pod) if !pod.deleting && pod.state != UpgradeState::Aborted => {
                 patch_state(pod, UpgradeState::Aborted)
             }
-            Some(pod) if self.pair.source.is_some_and(PodView::is_live) => {
+            Some(pod) if !pod.deleting && self.pair.source.is_some_and(PodView::is_live) => {
                 delete(pod, DeleteReason::Aborted)
             }
-            // With the original gone too, the workspace's next pod clears it away.
+            // With the original gone too, the workspace's next pod clears it away; and one that is
+            // stuck takes nothing from the original.
             Some(_) | None => finish(
                 self.record,
                 self.upgrade,
@@ -352,8 +360,9 @@ fn lost(pod: &PodView) -> Option<Trouble> {
     })
 }
 
-/// Clears the way for pod `next`: every other pod that may hold what only one can is taken out of
-/// routing, deleted and waited for. `None`: the way is clear.
+/// Clears the way for pod `next`: every other pod is taken out of routing and deleted, and those
+/// that may hold what only one can are waited for. One behind its gate holds nothing, and never
+/// will once it is being deleted. `None`: the way is clear.
 pub(super) fn clear(
     mine: &[&PodView],
     next: &str,
@@ -361,15 +370,16 @@ pub(super) fn clear(
     why: DeleteReason,
     now: UnixSeconds,
 ) -> Option<Plan> {
-    let holders = || mine.iter().filter(|pod| pod.uid != next && pod.may_hold());
-    if let Some(pod) = holders().find(|pod| !pod.deleting) {
+    let others = || mine.iter().filter(|pod| pod.uid != next);
+    if let Some(pod) = others().find(|pod| !pod.deleting) {
         return Some(if !pod.is_live() {
             delete(pod, DeleteReason::Ended)
-        } else if matches!(pod.state, UpgradeState::Quiesced | UpgradeState::Aborted) {
+        } else if pod.gated || matches!(pod.state, UpgradeState::Quiesced | UpgradeState::Aborted) {
             delete(pod, why)
         } else {
             patch_state(pod, state)
         });
     }
-    holders().next().map(|pod| wait_for_end(pod, now))
+    let mut holders = others().filter(|pod| pod.may_hold());
+    holders.next().map(|pod| wait_for_end(pod, now))
 }

@@ -183,7 +183,7 @@ fn claims_become_the_workspaces_own_only_with_a_version_that_runs() {
     }
     let record = failing.record.as_ref().unwrap();
     assert!(record.claims.is_empty());
-    assert_eq!(record.unused_claims, [home.clone()]);
+    assert_eq!(record.unused_claims, std::slice::from_ref(&home));
     steps(&mut failing, &["claims", "done"]);
     assert!(failing.record.unwrap().unused_claims.is_empty());
     let mut well = with_claim();

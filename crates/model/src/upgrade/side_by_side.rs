@@ -1,7 +1,9 @@
 //! Side by side: the successor starts next to the old pod, proves itself, takes over, and the old
 //! pod goes when nobody uses it any more. Revocable until then.
 
-use super::act::{abort, delete, finish, patch, patch_state, put_upgrade, show, wait_for_end};
+use super::act::{
+    abort, delete, finish, is_stuck, patch, patch_state, put_upgrade, show, wait_for_end,
+};
 use super::pair::{Pair, next_successor};
 use super::{DeleteReason, Observed, Plan, Refusal, Wait, Write, drain};
 use crate::container::Trouble;
@@ -14,6 +16,8 @@ use crate::{UnixSeconds, keys, select};
 const READY_LOSSES: u32 = 3;
 /// A successor that is not Ready for so long after commit is given up, in seconds.
 const UNREADY_AFTER_COMMIT: i64 = 30;
+/// How far the clocks of nodes may be ahead, in seconds.
+const MOST_AHEAD: i64 = 60;
 
 pub(super) fn plan(
     observed: &Observed<'_>,
@@ -92,10 +96,7 @@ fn starting(observed: &Observed<'_>, upgrade: &Upgrade, pods: Pair<'_>, now: Uni
         if !upgrade.ready_seen {
             return put_upgrade(record, |upgrade| upgrade.ready_seen = true);
         }
-        let settled = pod
-            .ready
-            .since
-            .saturating_add(i64::from(upgrade.timing.settle));
+        let settled = since(pod, now).saturating_add(i64::from(upgrade.timing.settle));
         if now >= settled {
             return put_upgrade(record, |upgrade| {
                 upgrade.phase = Phase::Committed { at: now }
@@ -152,10 +153,17 @@ fn committed(
     let Some(source) = pods.source else {
         return finish(observed.record, upgrade, State::Succeeded, None, now);
     };
+    let live = pods.successor.filter(|pod| pod.is_live());
     if source.deleting {
-        return wait_for_end(source, now);
+        // That cannot be taken back. A new pod that is lost now is replaced at once, and a node that
+        // does not answer holds up nobody.
+        return if live.is_none() || is_stuck(source, now) {
+            finish(observed.record, upgrade, State::Succeeded, None, now)
+        } else {
+            wait_for_end(source, now)
+        };
     }
-    let Some(pod) = pods.successor.filter(|pod| pod.is_live()) else {
+    let Some(pod) = live else {
         return if source.is_live() {
             abort(
                 record,
@@ -170,7 +178,7 @@ fn committed(
         return patch_state(pod, UpgradeState::Committed);
     }
     if !select::is_routable(pod) && source.is_live() {
-        let limit = pod.ready.since.max(at).saturating_add(UNREADY_AFTER_COMMIT);
+        let limit = since(pod, now).max(at).saturating_add(UNREADY_AFTER_COMMIT);
         if now < limit {
             return Plan::wait_until(Wait::Unready { left: limit - now }, limit);
         }
@@ -216,6 +224,15 @@ fn aborting(
                 now,
             );
         };
+        if pod.deleting && is_stuck(pod, now) {
+            return finish(
+                observed.record,
+                upgrade,
+                State::Failed,
+                Some(why.clone()),
+                now,
+            );
+        }
         if pod.deleting {
             return wait_for_end(pod, now);
         }
@@ -234,6 +251,16 @@ fn aborting(
         Some(why.clone()),
         now,
     )
+}
+
+/// Since when the pod is Ready, or is not. Its node says so by a clock of its own; one that is far
+/// ahead says nothing, and the time of creation, which is the API server's, stands in.
+fn since(pod: &PodView, now: UnixSeconds) -> UnixSeconds {
+    if pod.ready.since > now.saturating_add(MOST_AHEAD) {
+        pod.created
+    } else {
+        pod.ready.since
+    }
 }
 
 /// What still keeps the pod; `None`: nothing, or the bound has passed.

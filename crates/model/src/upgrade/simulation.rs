@@ -8,8 +8,7 @@ use crate::select;
 use crate::select::tests::pod;
 use crate::wire::Sessions;
 use crate::{keys, operation};
-use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) struct Cluster {
     pub record: Option<Record>,
@@ -23,8 +22,25 @@ pub(super) struct Cluster {
     pub requests: BTreeMap<String, u32>,
     /// What the API server says to every create.
     pub rejects: Option<Trouble>,
+    /// Pods that the cluster takes, those that have ended left out.
+    pub quota: Option<usize>,
     refused: Option<Refused>,
     uids: u32,
+    /// Counts changes of the record, and of pods.
+    version: u64,
+    /// What another executor has planned on what it saw, and what that was.
+    other: Option<(Write, Seen)>,
+    /// Pods that somebody else made, or let go.
+    strange: BTreeSet<String>,
+    /// Whether the write under way rests on what is there now.
+    late: bool,
+}
+
+/// What a planned write rests on.
+#[derive(Debug, Clone)]
+struct Seen {
+    record: Record,
+    operation: Option<Operation>,
 }
 
 impl Cluster {
@@ -38,8 +54,13 @@ impl Cluster {
             sessions: Default::default(),
             requests: Default::default(),
             rejects: None,
+            quota: None,
             refused: None,
             uids: 0,
+            version: 1,
+            other: None,
+            strange: BTreeSet::new(),
+            late: false,
         }
     }
 
@@ -99,29 +120,97 @@ impl Cluster {
             .expect("the operation is stored")
     }
 
+    /// A pod, to be changed.
     pub(super) fn pod(&mut self, uid: &str) -> &mut PodView {
-        self.pods
-            .iter_mut()
-            .find(|pod| pod.uid == uid)
-            .expect("such a pod")
+        self.version += 1;
+        let pod = self.pods.iter_mut().find(|pod| pod.uid == uid);
+        let pod = pod.expect("such a pod");
+        pod.resource_version = self.version.to_string();
+        pod
     }
 
     /// One step of the executor.
     pub(super) fn step(&mut self) -> Plan {
         let planned = self.plan();
+        // What was refused is known for one more look.
+        self.refused = None;
         if let Plan::Write(write) = &planned {
             self.apply(write);
             self.writes.push((**write).clone());
-            if self.record.as_ref().is_some_and(|record| record.exclusive) {
-                let holders = self.pods.iter().filter(|pod| pod.may_hold()).count();
-                assert!(
-                    holders <= 1,
-                    "two pods may hold the volume: {:#?}",
-                    self.pods
-                );
-            }
         }
         planned
+    }
+
+    /// The other executor looks and plans, and is held up before it writes.
+    fn other_plans(&mut self) {
+        let refused = self.refused.take();
+        self.other = match (self.plan(), &self.record) {
+            (Plan::Write(write), Some(record)) => {
+                let seen = Seen {
+                    record: record.clone(),
+                    operation: self.shown().cloned(),
+                };
+                Some((*write, seen))
+            }
+            _ => None,
+        };
+        self.refused = refused;
+    }
+
+    /// Its write arrives, whatever happened meanwhile; the API server takes it if its conditions
+    /// still hold.
+    fn other_writes(&mut self) {
+        let Some((write, seen)) = self.other.take() else {
+            return;
+        };
+        let same_pod = |uid: &str, version: &str| {
+            let mut pods = self.pods.iter();
+            pods.any(|pod| pod.uid == *uid && pod.resource_version == version)
+        };
+        let holds = match &write {
+            Write::PutRecord(_) | Write::DropClaims(_) | Write::DeleteRecord => {
+                self.record.as_ref() == Some(&seen.record)
+            }
+            Write::PutOperation(next) => self.operations.get(&next.id) == seen.operation.as_ref(),
+            Write::PatchPod {
+                uid,
+                resource_version,
+                ..
+            }
+            | Write::DeletePod {
+                uid,
+                resource_version,
+                ..
+            } => same_pod(uid, resource_version),
+            Write::Release { uid, .. } => {
+                let mut pods = self.pods.iter();
+                pods.any(|pod| pod.uid == *uid && pod.gated && !pod.deleting)
+            }
+            // What is created late and without a gate is the one thing that nothing holds back.
+            Write::CreatePod { object } => {
+                !seen.record.exclusive || object.pointer("/spec/schedulingGates").is_some()
+            }
+        };
+        if holds {
+            let refused = self.refused.take();
+            self.late = true;
+            self.apply(&write);
+            self.late = false;
+            self.refused = refused;
+        }
+    }
+
+    /// A pod without a gate comes to be: nothing else may hold what only one can.
+    fn assert_alone(&self, uid: &str) {
+        let exclusive = self.record.as_ref().is_some_and(|record| record.exclusive);
+        // Who is late cannot know of what somebody else did meanwhile.
+        let counts = |pod: &&PodView| !self.late || !self.strange.contains(&pod.uid);
+        let others = self.pods.iter().filter(|pod| pod.uid != uid);
+        assert!(
+            !exclusive || !others.filter(counts).any(PodView::may_hold),
+            "two pods may hold the volume: {:#?}",
+            self.pods
+        );
     }
 
     fn apply(&mut self, write: &Write) {
@@ -152,6 +241,7 @@ impl Cluster {
                 let pod = self.pod(uid);
                 assert!(pod.gated && !pod.deleting, "released what is not held back");
                 pod.gated = false;
+                self.assert_alone(uid);
             }
             Write::DeletePod { uid, why, .. } => {
                 let others = self
@@ -160,6 +250,7 @@ impl Cluster {
                     .filter(|pod| pod.uid != *uid && pod.is_live())
                     .count();
                 match why {
+                    _ if self.late => {}
                     DeleteReason::Superseded | DeleteReason::Aborted => {
                         let active = select::active(&self.pods).map(|pod| pod.uid.as_str());
                         assert_ne!(
@@ -204,9 +295,8 @@ impl Cluster {
                     .as_ref()
                     .and_then(|record| record.upgrade.as_ref());
                 let under_way = upgrade.is_some_and(|upgrade| upgrade.operation == operation.id);
-                assert_eq!(
-                    under_way,
-                    !operation.state.is_terminal(),
+                assert!(
+                    self.late || under_way != operation.state.is_terminal(),
                     "ended means that the next one can begin"
                 );
                 self.operations
@@ -217,7 +307,12 @@ impl Cluster {
 
     fn create(&mut self, object: &serde_json::Value) {
         let name = object["metadata"]["name"].as_str().expect("a name");
-        if let Some(trouble) = &self.rejects {
+        let living = |pod: &&PodView| !matches!(pod.phase, PodPhase::Failed | PodPhase::Succeeded);
+        let full = self
+            .quota
+            .is_some_and(|most| self.pods.iter().filter(living).count() >= most);
+        let quota = full.then(|| Trouble::new("Forbidden", "exceeded quota: pods"));
+        if let Some(trouble) = self.rejects.as_ref().or(quota.as_ref()) {
             self.refused = Some(Refused {
                 pod: name.to_owned(),
                 why: Refusal::Rejected(trouble.clone()),
@@ -251,7 +346,17 @@ impl Cluster {
             new.state = UpgradeState::Candidate;
         }
         new.gated = object.pointer("/spec/schedulingGates").is_some();
+        let record = self.record.as_ref().expect("a record");
+        let upgrade = record.upgrade.as_ref();
+        new.template = upgrade
+            .filter(|upgrade| upgrade.successor.name == new.name)
+            .map_or(&record.template, |upgrade| &upgrade.template)
+            .clone();
+        let (uid, free) = (new.uid.clone(), !new.gated);
         self.pods.push(new);
+        if free {
+            self.assert_alone(&uid);
+        }
     }
 
     pub(super) fn set_ready(&mut self, uid: &str, ready: bool) {
@@ -289,155 +394,32 @@ impl Cluster {
             match self.step() {
                 Plan::Done => return steps,
                 Plan::Write(_) => {}
-                Plan::Wait { .. } => self.now += 1,
+                Plan::Wait { reason, until } => {
+                    self.now = until.unwrap_or(0).max(self.now + 1);
+                    let serves = select::active(&self.pods).is_some();
+                    match reason {
+                        Wait::Duplicates { .. } => self.admin_looks(),
+                        // What serves is not deleted to make room for what should: the quota grows.
+                        Wait::Rejected { .. } if serves => self.quota = None,
+                        _ => {}
+                    }
+                }
             }
         }
         panic!("did not converge: {:?}\n{:#?}", self.plan(), self.record);
     }
 }
 
-/// What may happen between two steps.
-#[derive(Debug, Clone)]
-enum Event {
-    Pass(i64),
-    Ready(usize, bool),
-    Fail(usize),
-    Vanish(usize),
-    Terminated,
-    Sessions(usize, u32),
-    NewUpgrade,
-    Stop,
-    Start,
-    Steps(u8),
-}
-
-fn event() -> impl Strategy<Value = Event> {
-    prop_oneof![
-        4 => (1i64..400).prop_map(Event::Pass),
-        4 => (0usize..3, any::<bool>()).prop_map(|(i, ready)| Event::Ready(i, ready)),
-        1 => (0usize..3).prop_map(Event::Fail),
-        1 => (0usize..3).prop_map(Event::Vanish),
-        2 => Just(Event::Terminated),
-        1 => (0usize..3, 0u32..3).prop_map(|(i, n)| Event::Sessions(i, n)),
-        1 => Just(Event::NewUpgrade),
-        1 => Just(Event::Stop),
-        1 => Just(Event::Start),
-        8 => (1u8..6).prop_map(Event::Steps),
-    ]
-}
-
-fn happen(cluster: &mut Cluster, event: &Event, serial: usize) {
-    let uid = |cluster: &Cluster, i: usize| cluster.pods.get(i).map(|pod| pod.uid.clone());
-    let change = |cluster: &mut Cluster, next: Option<Record>| {
-        if let Some(next) = next {
-            cluster.record = Some(next);
-        }
-    };
-    match event {
-        Event::Pass(seconds) => cluster.now += seconds,
-        Event::Ready(i, ready) => {
-            if let Some(uid) = uid(cluster, *i)
-                && cluster.pod(&uid).is_live()
-                && !cluster.pod(&uid).gated
-            {
-                cluster.set_ready(&uid, *ready);
-            }
-        }
-        Event::Fail(i) => {
-            if let Some(uid) = uid(cluster, *i)
-                && !cluster.pod(&uid).gated
-            {
-                cluster.set_ready(&uid, false);
-                cluster.pod(&uid).phase = PodPhase::Failed;
-            }
-        }
-        Event::Vanish(i) => {
-            if *i < cluster.pods.len() {
-                cluster.pods.remove(*i);
-            }
-        }
-        Event::Terminated => cluster.pods.retain(|pod| !pod.deleting),
-        Event::Sessions(i, n) => {
-            if let Some(uid) = uid(cluster, *i) {
-                cluster.sessions.insert(uid, *n);
-            }
-        }
-        Event::NewUpgrade => {
-            let exclusive = cluster.record.as_ref().is_some_and(|r| r.exclusive);
-            let mut intent = if exclusive {
-                recreate(&format!("v{serial}"))
-            } else {
-                intent(&format!("v{serial}"))
-            };
-            intent.operation = format!("op-{serial}");
-            let next = cluster
-                .record
-                .as_ref()
-                .and_then(|r| r.begin_upgrade(intent, cluster.now).ok());
-            change(cluster, next);
-        }
-        Event::Stop => {
-            let next = cluster.record.as_ref().and_then(Record::stop);
-            change(cluster, next);
-        }
-        Event::Start => {
-            let next = cluster.record.as_ref().and_then(Record::start);
-            change(cluster, next);
-        }
-        Event::Steps(n) => {
-            for _ in 0..*n {
-                cluster.step();
-            }
-        }
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
-
-    #[test]
-    fn whatever_happens_it_converges_and_then_rests(
-        events in prop::collection::vec(event(), 0..40),
-        exclusive in any::<bool>(),
-    ) {
-        let mut cluster = if exclusive { Cluster::recreating() } else { Cluster::upgrading() };
-        for (serial, event) in events.iter().enumerate() {
-            happen(&mut cluster, event, serial + 10);
-        }
-        let wanted = cluster.record.as_ref().map(|record| record.desired);
-        cluster.calm();
-        let record = cluster.record.clone().unwrap();
-        prop_assert!(record.upgrade.is_none());
-        prop_assert_eq!(Some(record.desired), wanted);
-        let live = cluster.pods.iter().filter(|pod| pod.is_live()).count();
-        prop_assert_eq!(live, usize::from(record.desired == Desired::Running));
-        prop_assert_eq!(cluster.pods.len(), live, "nothing left over");
-        prop_assert!(cluster.operations.values().all(|operation| operation.state.is_terminal()));
-        prop_assert_eq!(cluster.plan(), Plan::Done);
-    }
-
-    #[test]
-    fn every_step_may_be_the_last(cut in 0usize..40, exclusive in any::<bool>()) {
-        // A crash between two writes is a planner that starts anew: it has no memory to lose. What
-        // a crash can do is make a write twice, so each is made twice here.
-        let mut cluster = if exclusive { Cluster::recreating() } else { Cluster::upgrading() };
-        for step in 0..60 {
-            if let Plan::Write(write) = cluster.plan()
-                && step == cut
-                && matches!(*write, Write::CreatePod { .. })
-            {
-                cluster.apply(&write);
-            }
-            let now = cluster.now;
-            cluster.pods.retain(|pod| !pod.deleting);
-            for pod in &mut cluster.pods {
-                if !pod.ready.is && !pod.gated { pod.phase = PodPhase::Running; pod.ready = Ready { is: true, since: now }; }
-            }
-            if let Plan::Wait { .. } = cluster.step() { cluster.now += 1; }
-        }
-        cluster.calm();
-        prop_assert_eq!(cluster.operation().state, operation::State::Succeeded);
-        prop_assert_eq!(cluster.record.unwrap().template.version, "v2");
+impl Cluster {
+    /// An admin takes away the pods of other versions that somebody made.
+    fn admin_looks(&mut self) {
+        let record = self.record.as_ref().expect("a record");
+        let own = record.pod.uid.clone();
+        self.pods.retain(|pod| {
+            !self.strange.contains(&pod.uid)
+                || pod.template == record.template
+                || own.as_ref() == Some(&pod.uid)
+        });
     }
 }
 
@@ -459,3 +441,5 @@ fn a_deleted_one_leaves_nothing() {
     assert!(cluster.record.is_none() && cluster.pods.is_empty());
     assert_eq!(cluster.operation().state, operation::State::Cancelled);
 }
+
+mod chance;

@@ -1,10 +1,11 @@
 //! Workspaces that are not being upgraded: one pod if it should run, none if it should not.
 
-use super::act::{delete, patch_state, put, wait_for_end};
+use super::act::{delete, patch_state, put, release, wait_for_end};
 use super::{DeleteReason, Observed, Plan, Refusal, Wait, Write, drain, recreate};
+use crate::container::Trouble;
 use crate::pod::{PodView, UpgradeState};
 use crate::record::{Desired, PlannedPod, Record, pod_object};
-use crate::{UnixSeconds, select};
+use crate::{UnixSeconds, bulk, select};
 
 /// A pod that ran for so long counts as having run well.
 const WELL: i64 = 600;
@@ -20,9 +21,16 @@ pub(super) fn keep(observed: &Observed<'_>, mine: &[&PodView], now: UnixSeconds)
         return create(observed, mine, now);
     };
     let Some(pod) = mine.iter().find(|pod| pod.uid == uid && pod.is_live()) else {
-        return take_over(record, mine).unwrap_or_else(|| replace(record, now));
+        return take_over(record, mine).unwrap_or_else(|| replace(record, mine, now));
     };
-    // An upgrade that ended early may have left its mark.
+    // An upgrade that ended early may have left its gate, or its mark.
+    if pod.gated {
+        return if record.exclusive {
+            make_way(mine, &pod.uid, now).unwrap_or_else(|| release(pod))
+        } else {
+            release(pod)
+        };
+    }
     let unmarked = match pod.state {
         UpgradeState::Committed => true,
         UpgradeState::Candidate => !select::is_routable(pod),
@@ -63,11 +71,22 @@ fn create(observed: &Observed<'_>, mine: &[&PodView], now: UnixSeconds) -> Plan 
             next(&|record| record.pod.uid = Some(uid.clone()))
         }
         Some(_) => next(&Record::plan_next_pod),
-        None if record.exclusive && mine.iter().any(|pod| pod.may_hold()) => {
-            take_over(record, mine).unwrap_or_else(|| make_way(mine, now))
+        None if record.exclusive
+            && let Some(plan) = instead(record, mine, now) =>
+        {
+            plan
         }
         None => match observed.refusal(&planned.name) {
             Some(Refusal::NameTaken) => next(&Record::plan_next_pod),
+            // It may be the workspace's own pods that use the quota up. Those that serve nobody make
+            // room.
+            Some(Refusal::Rejected(trouble))
+                if bulk::is_quota(trouble)
+                    && select::active(mine.iter().copied()).is_none()
+                    && let Some(plan) = instead(record, mine, now) =>
+            {
+                plan
+            }
             Some(Refusal::Rejected(trouble)) => {
                 let reason = Wait::Rejected {
                     trouble: trouble.clone(),
@@ -82,11 +101,26 @@ fn create(observed: &Observed<'_>, mine: &[&PodView], now: UnixSeconds) -> Plan 
     }
 }
 
+/// What comes before a create as long as there are other pods: one of them will do as well, or they
+/// make way.
+fn instead(record: &Record, mine: &[&PodView], now: UnixSeconds) -> Option<Plan> {
+    take_over(record, mine).or_else(|| make_way(mine, "", now))
+}
+
 /// Another pod of the workspace that will do as well as the planned one: same template, same
-/// version, and no upgrade's candidate. The newest becomes the workspace's own.
+/// version, and no upgrade's candidate. It becomes the workspace's own, unless there is a newer one
+/// that would take the traffic from it.
 fn take_over(record: &Record, mine: &[&PodView]) -> Option<Plan> {
-    let fitting = mine.iter().filter(|pod| fits(record, pod));
-    Some(own(record, fitting.max_by_key(|pod| select::order(pod))?))
+    let serves = |pod: &&PodView| {
+        let given_up = matches!(pod.state, UpgradeState::Aborted | UpgradeState::Quiesced);
+        pod.is_live() && !pod.gated && !given_up
+    };
+    let newest = mine
+        .iter()
+        .copied()
+        .filter(serves)
+        .max_by_key(|pod| select::order(pod))?;
+    fits(record, newest).then(|| own(record, newest))
 }
 
 fn fits(record: &Record, pod: &PodView) -> bool {
@@ -109,28 +143,24 @@ fn own(record: &Record, pod: &PodView) -> Plan {
 }
 
 /// Only one pod can hold what the workspace needs: whatever else may hold it goes first.
-fn make_way(mine: &[&PodView], now: UnixSeconds) -> Plan {
-    recreate::clear(
-        mine,
-        "",
-        UpgradeState::Quiesced,
-        DeleteReason::Blocking,
-        now,
-    )
-    .unwrap_or(Plan::Done)
+fn make_way(mine: &[&PodView], next: &str, now: UnixSeconds) -> Option<Plan> {
+    let why = DeleteReason::Blocking;
+    recreate::clear(mine, next, UpgradeState::Quiesced, why, now)
 }
 
 /// The workspace's pod vanished or ended: the next generation replaces it, after a pause that
 /// doubles while pods keep vanishing.
-fn replace(record: &Record, now: UnixSeconds) -> Plan {
-    let lately = now.saturating_sub(record.replacements.last_at) < WELL;
+fn replace(record: &Record, mine: &[&PodView], now: UnixSeconds) -> Plan {
+    let last = record.replacements.last_at;
+    // A time far ahead was told by a clock that has been set right since.
+    let lately = now.saturating_sub(last) < WELL && last <= now.saturating_add(MAX_PAUSE);
     let count = if lately { record.replacements.count } else { 0 };
     if count > 0 {
         let pause = 1_i64
             .checked_shl(count.min(16))
             .unwrap_or(MAX_PAUSE)
             .min(MAX_PAUSE);
-        let due = record.replacements.last_at.saturating_add(pause);
+        let due = last.saturating_add(pause);
         if now < due {
             return Plan::wait_until(Wait::BackOff { left: due - now }, due);
         }
@@ -138,6 +168,9 @@ fn replace(record: &Record, now: UnixSeconds) -> Plan {
     let mut next = record.clone();
     next.replacements.count = count.saturating_add(1);
     next.replacements.last_at = now;
+    // It must beat whatever else is there.
+    let greatest = mine.iter().map(|pod| pod.generation).max().unwrap_or(0);
+    next.generation = next.generation.max(greatest);
     next.plan_next_pod();
     put(next)
 }
@@ -153,6 +186,16 @@ fn tidy(observed: &Observed<'_>, current: &PodView, mine: &[&PodView]) -> Option
         return Some(delete(ended, DeleteReason::Ended));
     }
     let active = select::active(mine.iter().copied());
+    // What cannot serve anybody only takes the room that the workspace's own pod may need.
+    let useless = |pod: &&&PodView| {
+        let given_up = pod.trouble.as_ref().is_some_and(Trouble::is_hopeless);
+        pod.gated || (given_up && !select::is_routable(pod))
+    };
+    if active.is_none()
+        && let Some(pod) = others().find(useless)
+    {
+        return Some(delete(pod, DeleteReason::Blocking));
+    }
     let past = active.is_some_and(|active| active.uid == current.uid);
     let unused = |pod: &&&PodView| drain::in_use(&pod.uid, observed.proxies).is_none();
     if past && let Some(pod) = others().find(unused) {
@@ -164,6 +207,13 @@ fn tidy(observed: &Observed<'_>, current: &PodView, mine: &[&PodView]) -> Option
         && fits(observed.record, active)
     {
         return Some(own(observed.record, active));
+    }
+    // The next upgrade's pod must beat them all.
+    let greatest = others().map(|pod| pod.generation).max().unwrap_or(0);
+    if greatest > observed.record.generation {
+        let mut next = observed.record.clone();
+        next.generation = greatest;
+        return Some(put(next));
     }
     let extra = others().count();
     (extra > 0).then(|| Plan::wait(Wait::Duplicates { extra }))

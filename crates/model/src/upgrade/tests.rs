@@ -38,7 +38,7 @@ pub(super) fn steps(cluster: &mut Cluster, expected: &[&str]) {
 }
 
 /// An upgrade whose successor `n1` is ready and has just taken over.
-fn committed() -> Cluster {
+pub(super) fn committed() -> Cluster {
     let mut cluster = Cluster::upgrading();
     steps(&mut cluster, &["operation", "create", "record", "wait"]);
     cluster.set_ready("n1", true);
@@ -324,7 +324,8 @@ fn a_duplicate_that_took_the_traffic_becomes_the_workspaces_own() {
     let mut strange = pod("u2", 2);
     strange.template.version = "v9".into();
     let mut cluster = Cluster::new(running(), vec![pod("u1", 1), strange]);
-    assert_eq!(kind(&cluster.step()), "wait", "an admin has to look");
+    steps(&mut cluster, &["record", "wait"]);
+    assert_eq!(cluster.pods.len(), 2, "an admin has to look");
 }
 
 #[test]
@@ -389,9 +390,9 @@ fn a_pod_that_the_api_server_refuses_ends_the_upgrade_at_once() {
     assert_eq!(cluster.operation().state, State::Failed);
     let mut spawning = Cluster::new(crate::record::tests::spawned(), Vec::new());
     spawning.rejects = Some(Trouble::new("Forbidden", "exceeded quota: pods=1"));
-    steps(&mut spawning, &["create", "wait"]);
+    steps(&mut spawning, &["create"]);
     assert!(matches!(
-        spawning.plan(),
+        spawning.step(),
         Plan::Wait {
             reason: Wait::Rejected { .. },
             ..
