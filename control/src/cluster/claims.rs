@@ -1,7 +1,7 @@
 //! Claims of workspaces: made before the pod that mounts them, deleted only with their workspace's
 //! data, never changed.
 
-use super::{Cluster, ClusterError, CreateAnswer, limited};
+use super::{Cluster, ClusterError, CreateAnswer, Stored, limited};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
@@ -130,13 +130,16 @@ impl Cluster {
     /// ever bound to them: they hold nothing.
     ///
     /// # Errors
-    /// [`ClusterError`]; those deleted before it stay deleted.
+    /// `Conflict` if the record is not the one that was read any more, or if a claim was changed
+    /// in between: then it may have been bound. Or another [`ClusterError`]. Those deleted before it
+    /// stay deleted.
     pub async fn drop_unbound_claims(
         &self,
-        before: &Record,
+        read: &Stored<Record>,
         after: &Record,
     ) -> Result<(), ClusterError> {
         let api = self.claims_api();
+        let before = &read.value;
         let gone = before
             .unused_claims
             .iter()
@@ -153,6 +156,7 @@ impl Cluster {
             if bound || !belongs(before, &there) {
                 continue;
             }
+            self.still(read).await?;
             self.delete_claim(before, &there).await?;
         }
         Ok(())
@@ -168,7 +172,7 @@ impl Cluster {
         let params = DeleteParams {
             preconditions: Some(Preconditions {
                 uid: claim.metadata.uid.clone(),
-                resource_version: None,
+                resource_version: claim.metadata.resource_version.clone(),
             }),
             ..DeleteParams::default()
         };
@@ -192,16 +196,37 @@ impl Cluster {
     /// template names any more. They go once no pod uses them.
     ///
     /// # Errors
+    /// `Conflict` if the record is not the one that was read any more, or another
     /// [`ClusterError`]; those deleted before it stay deleted.
-    pub async fn delete_claims(&self, record: &Record) -> Result<usize, ClusterError> {
+    pub async fn delete_claims(&self, read: &Stored<Record>) -> Result<usize, ClusterError> {
+        let record = &read.value;
         let api = self.claims_api();
         let params = ListParams::default().labels(&keys::workspace_selector(&record.id));
         let list = limited("list claims of", &record.id, api.list(&params)).await?;
+        // Listed before this: as long as the record is there, nobody can have made the same id anew.
+        self.still(read).await?;
         let mut deleted = 0;
         for claim in list.items.iter().filter(|claim| belongs(record, claim)) {
             deleted += usize::from(self.delete_claim(record, claim).await?);
         }
         Ok(deleted)
+    }
+}
+
+impl Cluster {
+    /// Makes sure that a record is still the one that was read.
+    async fn still(&self, read: &Stored<Record>) -> Result<(), ClusterError> {
+        let now = self.record(&read.value.id).await?;
+        let same = |now: &Stored<Record>| {
+            now.uid == read.uid && now.resource_version == read.resource_version
+        };
+        if now.as_ref().is_some_and(same) {
+            return Ok(());
+        }
+        Err(ClusterError::Conflict {
+            what: "delete claims of",
+            object: read.value.id.clone(),
+        })
     }
 }
 

@@ -92,12 +92,14 @@ impl ClusterError {
         match (status.code, status.reason.as_str()) {
             (409, "AlreadyExists") => Self::Exists { what, object },
             (409, _) => Self::Conflict { what, object },
-            // A patch that states a uid or version which is not the object's any more.
-            (422, "Invalid") if status.message.contains("metadata.uid") => {
+            // A patch that states a uid which is not the object's any more. A field's value may speak
+            // of it too; that is no conflict, and would be one for ever.
+            (422, "Invalid") if status.message.contains(" metadata.uid: ") => {
                 Self::Conflict { what, object }
             }
             (404, _) => Self::NotFound { what, object },
-            (408 | 429 | 500.., reason) => Self::Unavailable {
+            // Also 401: a token that was rotated a moment ago says nothing of the object.
+            (401 | 408 | 429 | 500.., reason) => Self::Unavailable {
                 what,
                 object,
                 reason: format!("{reason} ({})", status.code),
@@ -154,7 +156,18 @@ mod tests {
             answered(404, "NotFound", ""),
             ClusterError::NotFound { .. }
         ));
-        for code in [429, 500, 503, 504] {
+        let moved = "Pod \"p\" is invalid: metadata.uid: Invalid value: \"a\": field is immutable";
+        assert!(matches!(
+            answered(422, "Invalid", moved),
+            ClusterError::Conflict { .. }
+        ));
+        let slip = "Pod \"p\" is invalid: spec.containers[0].env[0].valueFrom.fieldRef.fieldPath: Invalid value: \
+            \"metadata.uidd\": error converting fieldPath: field label not supported: metadata.uidd";
+        assert!(matches!(
+            answered(422, "Invalid", slip),
+            ClusterError::Rejected { .. }
+        ));
+        for code in [401, 429, 500, 503, 504] {
             assert!(answered(code, "x", "").is_transient(), "{code}");
         }
         let quota = answered(403, "Forbidden", "exceeded quota: q");

@@ -10,6 +10,8 @@ use nogoo9_model::{keys, label, name};
 
 /// Largest record, in bytes.
 const LIMIT: usize = 200 * 1024;
+/// What an upgrade under way may add to it, in bytes: it must be able to end, whatever its pods say.
+const HEADROOM: usize = 64 * 1024;
 /// Where in the Secret it is.
 const DATA: &str = "record.json";
 
@@ -92,10 +94,14 @@ impl Cluster {
     ) -> Result<Secret, ClusterError> {
         let data = serde_json::to_vec(record)
             .map_err(|error| malformed(&record.id, &error.to_string()))?;
-        if data.len() > LIMIT {
+        // What is begun is refused in time; what has begun goes on.
+        let begins =
+            read.is_none_or(|read| read.value.upgrade.is_none() && record.upgrade.is_some());
+        let limit = if begins { LIMIT } else { LIMIT + HEADROOM };
+        if data.len() > limit {
             return Err(ClusterError::TooLarge {
                 size: data.len(),
-                limit: LIMIT,
+                limit,
             });
         }
         let labels = [

@@ -167,6 +167,11 @@ pub(super) async fn begin(
         timing: template.settings.timing,
         manifest,
     };
+    // Whatever becomes of the upgrade, the next pod of the old manifest waits for the others' end too.
+    let record = Record {
+        exclusive: held,
+        ..record.clone()
+    };
     match record.begin_upgrade(intent, parts.cluster.now()) {
         Ok(next) => Ok(Some(next)),
         Err(NotUpgraded::UpToDate) => Ok(None),

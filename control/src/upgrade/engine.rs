@@ -23,6 +23,8 @@ const PASSES: usize = 16;
 const RESYNC: Duration = Duration::from_secs(60);
 /// First pause after a failed pass; doubles up to [`MAX_PAUSE`].
 const MIN_PAUSE: Duration = Duration::from_millis(500);
+/// Lost races in a row that are nobody's fault.
+const CONFLICTS: u32 = 10;
 /// Longest pause after a failed pass.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 
@@ -84,6 +86,8 @@ struct Slot {
     running: bool,
     again: bool,
     failures: u32,
+    /// Passes in a row in which somebody else wrote first.
+    conflicts: u32,
 }
 
 struct Queue {
@@ -221,6 +225,7 @@ impl Queue {
         let pause = match outcome {
             Ok(next) => {
                 slot.failures = 0;
+                slot.conflicts = 0;
                 match next {
                     Next::OnEvent => None,
                     Next::Soon => Some(Duration::ZERO),
@@ -229,8 +234,12 @@ impl Queue {
                     )),
                 }
             }
-            // Somebody else wrote first: nothing is wrong, the next look sees what they wrote.
-            Err(ClusterError::Conflict { .. } | ClusterError::Exists { .. }) => {
+            // Somebody else wrote first: nothing is wrong, the next look sees what they wrote. Unless
+            // it is always so: then something is.
+            Err(ClusterError::Conflict { .. } | ClusterError::Exists { .. })
+                if slot.conflicts < CONFLICTS =>
+            {
+                slot.conflicts += 1;
                 Some(MIN_PAUSE / 10)
             }
             Err(error) => return self.failed(id, error),
@@ -314,6 +323,26 @@ mod tests {
             begin(&mut queue) >= planned + Duration::from_secs(600),
             "seconds from now, not from 1970"
         );
+    }
+
+    #[tokio::test]
+    async fn lost_races_are_repeated_at_once_until_they_are_too_many_in_a_row() {
+        let mut queue = queue();
+        queue.now("a");
+        let conflict = || ClusterError::Conflict {
+            what: "write record",
+            object: "a".into(),
+        };
+        for round in 1..=CONFLICTS + 3 {
+            begin(&mut queue);
+            queue.ended("a", Err(conflict()), 0);
+            assert_eq!(queue.slots["a"].failures, round.saturating_sub(CONFLICTS));
+        }
+        begin(&mut queue);
+        queue.ended("a", Ok(Next::Soon), 0);
+        begin(&mut queue);
+        queue.ended("a", Err(conflict()), 0);
+        assert_eq!(queue.slots["a"].failures, 0);
     }
 
     #[tokio::test]
