@@ -72,8 +72,9 @@ ui: ## Build the console, if it changed
 	@scripts/ui.sh
 
 .PHONY: deps-build
-deps-build: ui
+deps-build:
 	@scripts/deps.sh build
+	@scripts/ui.sh
 
 .PHONY: deps-lint
 deps-lint:

@@ -9,6 +9,8 @@ packages=()
 need() { command -v "$1" >/dev/null || packages+=("$2"); }
 need cc gcc
 need cmake cmake # zlib-ng, which the proxy library builds
+need node nodejs # the console
+need npm npm
 if [ "$what" = test ]; then
   [ -n "${CHROMIUM:-}" ] || need chromium chromium
 fi
