@@ -79,10 +79,12 @@ deps-build:
 .PHONY: deps-lint
 deps-lint:
 	@scripts/deps.sh lint
+	@scripts/ui.sh
 
 .PHONY: deps-test
 deps-test:
 	@scripts/deps.sh test
+	@scripts/ui.sh
 
 .PHONY: deps-cluster
 deps-cluster:
