@@ -240,6 +240,36 @@ fn the_next_upgrade_beats_a_stray_pod_of_a_greater_generation() {
 }
 
 #[test]
+fn a_candidate_that_comes_to_be_after_its_upgrade_has_ended_takes_no_traffic() {
+    let mut cluster = Cluster::upgrading();
+    steps(&mut cluster, &["operation"]);
+    let Plan::Write(create) = cluster.plan() else {
+        panic!("it creates the candidate")
+    };
+    // The API server is slow to create it, and refuses the same when it is asked again.
+    cluster.rejects = quota();
+    steps(
+        &mut cluster,
+        &[
+            "create",
+            "record",
+            "operation",
+            "patch",
+            "record",
+            "operation",
+            "record",
+            "done",
+        ],
+    );
+    cluster.rejects = None;
+    cluster.apply(&create);
+    cluster.set_ready("n1", true);
+    steps(&mut cluster, &["patch", "delete"]);
+    assert!(cluster.pod("n1").deleting);
+    assert_eq!(cluster.pod("u1").state, UpgradeState::Committed);
+}
+
+#[test]
 fn a_message_has_a_bound_that_annotations_and_records_can_hold() {
     let long = Trouble::new("Error", "ä".repeat(300_000));
     assert!(long.message.len() <= 8192 && long.message.starts_with('ä'));

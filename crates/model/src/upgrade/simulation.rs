@@ -213,7 +213,7 @@ impl Cluster {
         );
     }
 
-    fn apply(&mut self, write: &Write) {
+    pub(super) fn apply(&mut self, write: &Write) {
         match write {
             Write::CreatePod { object } => self.create(object),
             Write::PatchPod {

@@ -196,6 +196,14 @@ fn tidy(observed: &Observed<'_>, current: &PodView, mine: &[&PodView]) -> Option
     {
         return Some(delete(pod, DeleteReason::Blocking));
     }
+    // The candidate of an upgrade that has ended, created late, takes no traffic from the workspace's
+    // own pod.
+    let late = |pod: &&&PodView| pod.state == UpgradeState::Candidate && !pod.gated;
+    if select::is_routable(current)
+        && let Some(pod) = others().find(late)
+    {
+        return Some(patch_state(pod, UpgradeState::Aborted));
+    }
     let past = active.is_some_and(|active| active.uid == current.uid);
     let unused = |pod: &&&PodView| drain::in_use(&pod.uid, observed.proxies).is_none();
     if past && let Some(pod) = others().find(unused) {
