@@ -277,3 +277,52 @@ async fn what_the_cluster_refuses_is_refused_before_anything_is_made() {
     let list = world.get("alice", "/workspaces").await;
     assert_eq!(list["workspaces"], json!([]));
 }
+
+#[tokio::test]
+async fn a_volume_that_may_be_shared_no_longer_is_waited_for_whatever_becomes_of_the_upgrade() {
+    let world = World::start().await;
+    let shared = json!([{"name": "data", "spec": {"accessModes": ["ReadWriteMany"],
+        "resources": {"requests": {"storage": "1Gi"}}}}]);
+    let template = |image: &str, mode: &str| -> ConfigMap {
+        let spec = json!({"containers": [{"name": "main", "image": image}],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]});
+        serde_json::from_value(json!({
+            "metadata": {"name": "shared", "labels": {"nogoo9/pod-template": "true"},
+                "annotations": {"nogoo9/upgrade-mode": mode}},
+            "data": {"spec": spec.to_string(), "claims": shared.to_string()},
+        }))
+        .unwrap()
+    };
+    let stored = async || {
+        let name = nogoo9_model::name::record("dev");
+        let api: Api<k8s_openapi::api::core::v1::Secret> =
+            Api::namespaced(world.admin.clone(), crate::world::SYSTEM);
+        let secret = api.get(&name).await.unwrap();
+        let data = secret.data.unwrap();
+        serde_json::from_slice::<Value>(&data["record.json"].0).unwrap()
+    };
+    let (api, params) = (world.templates(), PostParams::default());
+    api.create(&params, &template("one", "side-by-side"))
+        .await
+        .unwrap();
+    world
+        .spawn("alice", json!({"template": "shared", "id": "dev"}))
+        .await;
+    world
+        .until("the pod is known", || async {
+            stored().await["pod"]["uid"].is_string()
+        })
+        .await;
+    assert_eq!(stored().await["exclusive"], false);
+    api.replace("shared", &params, &template("two", ""))
+        .await
+        .unwrap();
+    world
+        .until("outdated", || async {
+            world.get("alice", "/workspaces/dev").await["outdated"] == true
+        })
+        .await;
+    let begun = world.post("alice", "/workspaces/dev/upgrade").await.json();
+    assert_eq!(begun["mode"], "recreate", "{begun}");
+    assert_eq!(stored().await["exclusive"], true);
+}
