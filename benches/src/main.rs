@@ -68,9 +68,14 @@ fn run(args: &Args) -> anyhow::Result<()> {
         Some(folder) => micro::read(folder)?,
         None => Vec::new(),
     };
+    let estimates = serde_json::to_string_pretty(&micro).context("the estimates are not JSON")?;
+    write(&results.join("micro.json"), &estimates)?;
     write(&results.join("transitions.svg"), &chart::draw(&transitions))?;
     let report = args.out.join("REPORT.md");
-    write(&report, &markdown::report(&machine, &transitions, &micro))?;
+    write(
+        &report,
+        &markdown::report(&machine, args.from.is_some(), &transitions, &micro),
+    )?;
     say(&format!("written: {}", report.display()));
     if transitions.problems.is_empty() {
         return Ok(());

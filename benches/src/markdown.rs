@@ -9,23 +9,35 @@ use crate::micro::{self, Estimate};
 use crate::transitions::{Act, Edge, Transitions};
 
 /// The whole report.
-pub(crate) fn report(machine: &Machine, transitions: &Transitions, micro: &[Estimate]) -> String {
+///
+/// `earlier`: the figures are an earlier run's, so machine and commit are those of the drawing.
+pub(crate) fn report(
+    machine: &Machine,
+    earlier: bool,
+    transitions: &Transitions,
+    micro: &[Estimate],
+) -> String {
     let mut out = String::new();
+    let written = if earlier {
+        "Drawn from the figures of an earlier run,"
+    } else {
+        "Written by `make bench`"
+    };
     // Writing into a string cannot fail.
-    let _ = write_report(&mut out, machine, transitions, micro);
+    let _ = write_report(&mut out, (written, machine), transitions, micro);
     out
 }
 
 fn write_report(
     out: &mut String,
-    machine: &Machine,
+    (written, machine): (&str, &Machine),
     transitions: &Transitions,
     micro: &[Estimate],
 ) -> std::fmt::Result {
     writeln!(out, "# Benchmarks\n")?;
     writeln!(
         out,
-        "Written by `make bench` on {} at commit {}: {}, {} cores, {} GiB, Linux {}; {}; load average before: {}. Load generator, proxy, control, API server, kubelet and all pods share those cores, so the ratios mean more than the figures.\n",
+        "{written} on {} at commit {}: {}, {} cores, {} GiB, Linux {}; {}; load average before: {}. Load generator, proxy, control, API server, kubelet and all pods share those cores, so the ratios mean more than the figures.\n",
         machine.date,
         machine.commit,
         machine.cpu,
@@ -68,7 +80,7 @@ fn write_report(
     writeln!(out, "## Repeat it\n")?;
     writeln!(
         out,
-        "`make bench` measures and writes all of this; `make bench-micro` runs the micro-benchmarks alone and compares them with their last run. Everything measured is in [results/transitions.json](results/transitions.json)."
+        "`make bench` measures and writes all of this; `make bench-micro` runs the micro-benchmarks alone and compares them with their last run. Everything measured is in [results/transitions.json](results/transitions.json) and [results/micro.json](results/micro.json)."
     )
 }
 

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context as _;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// How deep criterion nests: group, function, value, `new`.
 const DEPTH: usize = 5;
 
 /// One benchmark.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Estimate {
     pub(crate) group: String,
     pub(crate) function: String,
