@@ -1,5 +1,5 @@
 // Spawning from a form that the template's schema makes, and deleting through a dialog that asks.
-import { judged, scenario, settled, shot, signIn, tabTo, visitor } from './lib.mjs';
+import { judged, scenario, settled, shot, signIn, tabTo, until, visitor } from './lib.mjs';
 
 const { TEMPLATE, SITE_URL } = process.env;
 
@@ -23,6 +23,7 @@ await scenario(async (browser) => {
   // What is required is asked for before anything is sent.
   await field('Id').fill('Not an id');
   await spawn.click();
+  await form.getByText('Please fill out this field').waitFor();
   const refusedHere = await form.locator('[data-invalid] input').count();
   await shot(page, 'forms-invalid');
   const sentBefore = sent.length;
@@ -58,7 +59,11 @@ await scenario(async (browser) => {
   await dialog.waitFor();
   const question = await dialog.innerText();
   const focused = () => page.evaluate(() => document.activeElement?.textContent ?? '');
-  const firstFocus = await focused();
+  // The focus moves a moment after what it moves for.
+  const firstFocus = await until('the focus in the dialog', async () => {
+    const value = await focused();
+    return { holds: value === 'Keep it', value };
+  });
   const inside = [];
   for (let presses = 0; presses < 4; presses += 1) {
     await page.keyboard.press('Tab');
@@ -66,7 +71,10 @@ await scenario(async (browser) => {
   }
   await page.keyboard.press('Escape');
   await dialog.waitFor({ state: 'detached' });
-  const back = await page.evaluate(() => document.activeElement?.getAttribute('aria-label'));
+  const back = await until('the focus back on the button', async () => {
+    const value = await page.evaluate(() => document.activeElement?.getAttribute('aria-label'));
+    return { holds: value === `Delete ${TEMPLATE}`, value };
+  });
   const still = await card.getAttribute('data-status');
   await page.keyboard.press('Enter');
   await dialog.getByText('Delete its data too').click();

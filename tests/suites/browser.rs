@@ -13,6 +13,9 @@ use std::time::Duration;
 
 /// Longest wait for what takes processes to start or end.
 const LONG: Duration = Duration::from_secs(60);
+/// Seconds after which an upgrade that cannot succeed is given up: enough for a slow machine to find
+/// out that the image is missing, and between two tries to pull it, at 10 s and 30 s.
+const DEADLINE: &str = "20";
 
 fn main() -> ExitCode {
     Suite::new(Options::default())
@@ -325,7 +328,7 @@ async fn forms(site: Arc<Site>) -> anyhow::Result<()> {
 
 async fn live(site: Arc<Site>) -> anyhow::Result<()> {
     let cluster = site.cluster().await?;
-    let template = Template::new("live", "1.0").annotation(keys::UPGRADE_DEADLINE, "8");
+    let template = Template::new("live", "1.0").annotation(keys::UPGRADE_DEADLINE, DEADLINE);
     cluster.apply(&template).await?;
     let alice = site.api("alice").await?;
     until("the template to be known", LONG, || async {
@@ -450,7 +453,8 @@ async fn bulk(site: Arc<Site>) -> anyhow::Result<()> {
         site.api("admin").await?,
     );
     everyone_gone(&admin).await?;
-    let template = |name: &str| Template::new(name, "1.0").annotation(keys::UPGRADE_DEADLINE, "6");
+    let template =
+        |name: &str| Template::new(name, "1.0").annotation(keys::UPGRADE_DEADLINE, DEADLINE);
     let (hers, his, bad) = (
         template("bulk-hers"),
         template("bulk-his"),
