@@ -6,7 +6,9 @@ use crate::cluster::{Cluster, ClusterError, CreateAnswer, Stored};
 use nogoo9_model::operation::Operation;
 use nogoo9_model::pod::PodView;
 use nogoo9_model::record::Record;
-use nogoo9_model::upgrade::{Observed, Plan, ProxyReport, Refused, Write, needs_proxies, plan};
+use nogoo9_model::upgrade::{
+    Observed, Plan, ProxyReport, Refused, Write, needs_proxies, plan, running_operation,
+};
 
 /// Writes of one pass; an upgrade takes about ten. What is not done then is done by the next pass,
 /// after others had their turn.
@@ -138,13 +140,9 @@ async fn make(
             cluster
                 .patch_pod(name, uid, resource_version, labels, annotations)
                 .await?;
-            tracing::info!(
-                workspace = id,
-                pod = name,
-                ?labels,
-                ?annotations,
-                "pod marked"
-            );
+            // What a container said of its end is its owner's to read, not the log's.
+            let noted: Vec<&str> = annotations.iter().map(|(key, _)| *key).collect();
+            tracing::info!(workspace = id, pod = name, ?labels, ?noted, "pod marked");
         }
         Write::Release { name, uid } => {
             cluster.release_pod(name, uid).await?;
@@ -167,11 +165,15 @@ async fn make(
         }
         Write::PutRecord(next) => {
             cluster.put_record(&seen.record, next).await?;
-            let phase = next.upgrade.as_ref().map(|upgrade| &upgrade.phase);
+            let shown = next.upgrade.as_ref();
+            let shown = shown.map(|upgrade| running_operation(next, upgrade));
+            let target = shown.as_ref().and_then(|shown| shown.targets.first());
+            let why = target.and_then(|target| target.error.as_ref());
             tracing::info!(
                 workspace = id,
                 generation = next.generation,
-                ?phase,
+                phase = ?target.map(|target| target.phase),
+                reason = why.map(|why| why.reason.as_str()),
                 "record written"
             );
         }
