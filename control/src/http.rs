@@ -11,10 +11,10 @@ pub use auth::{Auth, Proof, Until, any_caller, authority, bearer_caller};
 
 use crate::mcp;
 use crate::service::Service;
-use axum::{Extension, Router};
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Response;
+use axum::{Extension, Router};
 use http::{HeaderValue, header};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;

@@ -20,8 +20,8 @@ pub use parse::{Document, parse};
 pub use render::{RenderError, RenderInput, render};
 pub use substitute::{SubstituteError, Variables};
 
-use nogoo9_model::template::Settings;
 use claims::ClaimTemplate;
+use nogoo9_model::template::Settings;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

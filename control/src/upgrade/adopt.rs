@@ -47,7 +47,12 @@ pub(super) async fn run(cluster: &Cluster, id: &str) -> Result<Adopted, ClusterE
             cluster
                 .patch_pod(&name, &uid, &resource_version, &[], &error)
                 .await?;
-            tracing::warn!(workspace = id, pod = name, reason = why.reason, "upgrade of another spawner failed");
+            tracing::warn!(
+                workspace = id,
+                pod = name,
+                reason = why.reason,
+                "upgrade of another spawner failed"
+            );
             Ok(Adopted::Wrote)
         }
         Adoption::Wait { until } => Ok(Adopted::Looked(Next::At(until))),

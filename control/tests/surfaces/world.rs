@@ -333,10 +333,7 @@ impl World {
     }
 
     pub(crate) async fn status(&self, pod: &str, status: Value) {
-        assert!(
-            self.try_status(pod, status).await,
-            "there is no pod {pod}"
-        );
+        assert!(self.try_status(pod, status).await, "there is no pod {pod}");
     }
 
     /// Sets the status of a pod; `false`: there is none.

@@ -109,8 +109,10 @@ pub fn needs_proxies(record: &Record, pods: &[PodView]) -> bool {
     let draining = record.upgrade.as_ref().is_some_and(|upgrade| {
         matches!(
             (&upgrade.phase, upgrade.mode),
-            (Phase::Committed { .. } | Phase::Aborting { .. }, Mode::SideBySide)
-                | (Phase::Quiescing { .. }, _)
+            (
+                Phase::Committed { .. } | Phase::Aborting { .. },
+                Mode::SideBySide
+            ) | (Phase::Quiescing { .. }, _)
         )
     });
     draining
