@@ -8,7 +8,7 @@ use crate::cluster::{ClusterError, Stored};
 use crate::template::{RenderInput, Strictness, Template, claims, render};
 use nogoo9_model::access::{Action, Caller, Denied};
 use nogoo9_model::bulk::is_quota;
-use nogoo9_model::carry::{carry_over, carry_over_adopted};
+use nogoo9_model::carry::{carry_over, carry_over_inherited};
 use nogoo9_model::container::Trouble;
 use nogoo9_model::mode::Mode;
 use nogoo9_model::pod::TemplateRef;
@@ -140,8 +140,8 @@ pub(super) async fn begin(
     };
     let mut manifest = render(template, &input)?;
     carry_over(&record.manifest, &mut manifest);
-    if record.adopted {
-        carry_over_adopted(&record.manifest, &mut manifest);
+    if let Some(inherited) = &record.inherited {
+        carry_over_inherited(inherited, &mut manifest);
     }
     let planned = claims(template, &input)?;
     let exclusive = volumes::exclusive(parts, template, &manifest, &planned).await?;

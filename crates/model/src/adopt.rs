@@ -5,7 +5,7 @@ use crate::container::Trouble;
 use crate::mode::{self, Claim, Mode};
 use crate::pod::PodView;
 use crate::record::{Desired, PlannedPod, Record, Replacements, VERSION};
-use crate::{UnixSeconds, keys, select};
+use crate::{UnixSeconds, carry, keys, select};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Map, Value, json};
 
@@ -139,6 +139,7 @@ fn record(found: &Found, holder: &[&PodView], claim: impl Fn(&str) -> Claim) -> 
         annotation(keys::SPAWN_INPUTS).and_then(|text| serde_json::from_str(text).ok());
     let generations = holder.iter().map(|pod| pod.generation);
     let spec = found.pod.spec.clone().unwrap_or_default();
+    let manifest = cleaned(&found.pod, view);
     Record {
         version: VERSION,
         id: view.workspace.clone(),
@@ -151,10 +152,10 @@ fn record(found: &Found, holder: &[&PodView], claim: impl Fn(&str) -> Claim) -> 
         since: view.since,
         desired: Desired::Running,
         template: view.template.clone(),
-        adopted: inputs.is_none(),
+        inherited: inputs.is_none().then(|| carry::inherited(&manifest)),
         inputs: inputs.unwrap_or_default(),
         generation: generations.max().unwrap_or(0),
-        manifest: cleaned(&found.pod, view),
+        manifest,
         exclusive: mode::choose(&spec, claim, false) == Mode::Recreate,
         claims: Vec::new(),
         unused_claims: Vec::new(),

@@ -27,9 +27,26 @@ pub fn carry_over(old: &Value, new: &mut Value) {
     }
 }
 
-/// What is carried over besides where the inputs of the user are not known, since another spawner
-/// made the pod: the port, and variables that the template does not set.
-pub fn carry_over_adopted(old: &Value, new: &mut Value) {
+/// What the user of an adopted pod may have set, in the shape of a manifest: the port and the
+/// variables of each container. Kept with the workspace, so that every later upgrade finds the same.
+#[must_use]
+pub fn inherited(manifest: &Value) -> Value {
+    let containers = list(manifest, "/spec/containers").map(|container| {
+        json!({
+            "name": container.get("name"),
+            "env": container.get("env").cloned().unwrap_or_else(|| json!([])),
+        })
+    });
+    let containers: Vec<Value> = containers.collect();
+    let mut kept = json!({"spec": {"containers": containers}});
+    if let Some(port) = annotation(manifest, keys::WORKSPACE_PORT) {
+        set_annotation(&mut kept, keys::WORKSPACE_PORT, port.clone());
+    }
+    kept
+}
+
+/// Carries over what was [`inherited`], as far as the template does not set it.
+pub fn carry_over_inherited(old: &Value, new: &mut Value) {
     if let Some(port) = annotation(old, keys::WORKSPACE_PORT) {
         set_annotation(new, keys::WORKSPACE_PORT, port.clone());
     }
@@ -242,7 +259,7 @@ mod tests {
     #[test]
     fn an_adopted_pod_also_keeps_its_port_and_the_variables_that_the_template_lacks() {
         let mut new = json!({"spec": {"containers": [{"name": "ide", "env": [{"name": "A", "value": "new"}]}]}});
-        carry_over_adopted(&old(), &mut new);
+        carry_over_inherited(&inherited(&old()), &mut new);
         assert_eq!(
             new["spec"]["containers"][0]["env"],
             json!([{"name": "A", "value": "new"}, {"name": "B", "value": "old"}])

@@ -181,10 +181,10 @@ pub struct Record {
     /// then each pod has to be gone before the next may start.
     #[serde(default)]
     pub exclusive: bool,
-    /// Whether it was found as a pod of another spawner, so that what its user set is known only
-    /// from the pod's manifest.
-    #[serde(default)]
-    pub adopted: bool,
+    /// What its user set before, where another spawner made its first pod and told no inputs: see
+    /// [`crate::carry::inherited`].
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub inherited: Option<Value>,
     /// Manifest before the newest upgrade.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub previous: Option<Previous>,
@@ -293,7 +293,7 @@ impl Record {
             generation: 1,
             manifest: spawn.manifest,
             exclusive: spawn.exclusive,
-            adopted: false,
+            inherited: None,
             previous: None,
             claims: Vec::new(),
             unused_claims: Vec::new(),
@@ -458,7 +458,7 @@ pub fn pod_object(
 }
 
 /// Adds our scheduling gate to those that the manifest brings.
-fn gate(object: &mut Value) {
+pub(crate) fn gate(object: &mut Value) {
     let ours = json!({"name": keys::GATE});
     let gates = object.pointer("/spec/schedulingGates");
     let mut gates: Vec<Value> = gates.and_then(Value::as_array).cloned().unwrap_or_default();

@@ -94,7 +94,7 @@ fn one_pod_becomes_a_record_that_leaves_it_alone() {
         ("dev", "alice", "Dev box")
     );
     assert_eq!(
-        (record.since, record.generation, record.adopted),
+        (record.since, record.generation, record.inherited.is_some()),
         (100, 0, true)
     );
     assert_eq!(record.template.version, "1");
@@ -259,6 +259,6 @@ fn a_claim_makes_it_exclusive_and_inputs_are_read_where_they_are() {
         pod["metadata"]["annotations"][keys::SPAWN_INPUTS] = json!("{\"cpu\": 2}");
     });
     let record = adopted(&[with_claim], 5000);
-    assert!(record.exclusive && !record.adopted);
+    assert!(record.exclusive && !record.inherited.is_some());
     assert_eq!(record.inputs["cpu"], 2);
 }

@@ -246,7 +246,6 @@ pub(super) fn finish(
         next.manifest = upgrade.manifest.clone();
         next.exclusive = upgrade.exclusive;
         next.add_claims(upgrade.claims.clone());
-        next.adopted = false;
         next.pod = upgrade.successor.clone();
     } else {
         next.give_up_claims(upgrade.claims.clone());

@@ -4,7 +4,7 @@ use super::act::{delete, patch_state, put, release, wait_for_end};
 use super::{DeleteReason, Observed, Plan, Refusal, Wait, Write, drain, recreate};
 use crate::container::Trouble;
 use crate::pod::{PodView, UpgradeState};
-use crate::record::{Desired, PlannedPod, Record, pod_object};
+use crate::record::{Desired, PlannedPod, Record, gate, pod_object};
 use crate::{UnixSeconds, bulk, select};
 
 /// A pod that ran for so long counts as having run well.
@@ -94,7 +94,12 @@ fn create(observed: &Observed<'_>, mine: &[&PodView], now: UnixSeconds) -> Plan 
                 Plan::wait_until(reason, now.saturating_add(REJECTED_PAUSE))
             }
             None => {
-                let object = pod_object(&record.manifest, &record.namespace, planned, None);
+                let mut object = pod_object(&record.manifest, &record.namespace, planned, None);
+                // A create may arrive late, when another pod holds the volume by now: behind the
+                // gate it harms nobody.
+                if record.exclusive {
+                    gate(&mut object);
+                }
                 Plan::write(Write::CreatePod { object })
             }
         },
