@@ -305,6 +305,14 @@ async fn a_volume_that_may_be_shared_no_longer_is_waited_for_whatever_becomes_of
     api.create(&params, &template("one", "side-by-side"))
         .await
         .unwrap();
+    // The watch learns of it in its own time.
+    world
+        .until("the template", || async {
+            let shown = world.get("alice", "/templates").await;
+            let mut all = shown["templates"].as_array().unwrap().iter();
+            all.any(|template| template["name"] == "shared")
+        })
+        .await;
     world
         .spawn("alice", json!({"template": "shared", "id": "dev"}))
         .await;

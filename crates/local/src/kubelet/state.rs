@@ -91,6 +91,8 @@ pub(crate) struct Container {
     pub(crate) has_readiness_probe: bool,
     restarts: BackOff,
     pulls: BackOff,
+    /// Why the last pull failed, while the next one is tried: it is told until that one has ended.
+    pub(crate) last_pull: Option<(&'static str, String)>,
 }
 
 /// One pod.
@@ -147,6 +149,7 @@ impl Container {
             has_readiness_probe: !init && spec.readiness_probe.is_some(),
             restarts: BackOff::default(),
             pulls: BackOff::default(),
+            last_pull: None,
         };
         if let Some(status) = earlier {
             container.resume(status, now);
@@ -201,7 +204,9 @@ impl Container {
                 self.restart_count = self.restart_count.saturating_add(1);
                 self.restarts.advance(now);
             }
-            State::PullFailed { .. } => {}
+            State::PullFailed {
+                reason, message, ..
+            } => self.last_pull = Some((reason, message)),
             _ => self.pulls.reset(),
         }
         self.started = false;
@@ -211,6 +216,7 @@ impl Container {
     /// The process runs.
     pub(crate) fn running(&mut self, image_id: String, now: Timestamp) {
         self.pulls.reset();
+        self.last_pull = None;
         self.image_id = image_id;
         self.state = State::Running { started_at: now };
         self.started = !self.has_startup_probe;
@@ -219,6 +225,7 @@ impl Container {
 
     /// The attempt failed.
     pub(crate) fn failed(&mut self, failure: Failure, now: Timestamp) {
+        self.last_pull = None;
         self.state = match failure {
             Failure::Pull { reason, message } => {
                 self.pulls.advance(now);

@@ -243,6 +243,18 @@ pub(crate) fn container_id(pod: &Pod, container: &Container) -> String {
     )
 }
 
+/// A pull that failed: as it ended while that is `fresh`, then as waiting for the next try.
+fn pull_failed(container: &Container, reason: &str, message: &str, fresh: bool) -> ContainerState {
+    if fresh || reason != "ErrImagePull" {
+        return waiting(reason, Some(message.to_owned()));
+    }
+    let message = format!(
+        "Back-off pulling image \"{}\": ErrImagePull: {message}",
+        container.image
+    );
+    waiting("ImagePullBackOff", Some(message))
+}
+
 /// Current and last state.
 fn container_states(
     pod: &Pod,
@@ -255,22 +267,18 @@ fn container_states(
         State::Waiting | State::Starting if !container.init && !state.initialized() => {
             waiting("PodInitializing", None)
         }
-        State::Waiting | State::Starting => waiting("ContainerCreating", None),
+        State::Waiting | State::Starting => match &container.last_pull {
+            Some((reason, message)) => pull_failed(container, reason, message, false),
+            None => waiting("ContainerCreating", None),
+        },
         State::PullFailed {
             reason,
             message,
             at,
             ..
         } => {
-            if Container::pull_error_shown(*at, now) || *reason != "ErrImagePull" {
-                waiting(reason, Some(message.clone()))
-            } else {
-                let message = format!(
-                    "Back-off pulling image \"{}\": ErrImagePull: {message}",
-                    container.image
-                );
-                waiting("ImagePullBackOff", Some(message))
-            }
+            let fresh = Container::pull_error_shown(*at, now);
+            pull_failed(container, reason, message, fresh)
         }
         State::Unconfigurable {
             reason, message, ..

@@ -124,6 +124,28 @@ fn a_life_in_order() {
 }
 
 #[test]
+fn a_pull_that_failed_is_told_until_the_next_one_has_ended() {
+    let mut bench = Bench::new(one(json!({})));
+    let reason = |bench: &mut Bench, second| {
+        let status = bench.look(second);
+        status["containerStatuses"][0]["state"]["waiting"]["reason"].clone()
+    };
+    bench.state.containers[0].begin(at(100));
+    assert_eq!(reason(&mut bench, 100), "ContainerCreating");
+    let failure = Failure::Pull {
+        reason: "ErrImagePull",
+        message: "not found".into(),
+    };
+    bench.state.containers[0].failed(failure, at(101));
+    assert_eq!(reason(&mut bench, 101), "ErrImagePull");
+    assert_eq!(reason(&mut bench, 105), "ImagePullBackOff");
+    bench.state.containers[0].begin(at(111));
+    assert_eq!(reason(&mut bench, 111), "ImagePullBackOff");
+    bench.run(0, 112);
+    assert_eq!(bench.look(112)["containerStatuses"][0]["started"], true);
+}
+
+#[test]
 fn crash_loops_read_as_in_kubernetes() {
     let mut bench = Bench::new(one(json!({})));
     bench.run(0, 100);
