@@ -13,12 +13,11 @@ use kube::api::{Api, ListParams, PostParams};
 use nogoo9_control::cluster::Cluster;
 use nogoo9_control::upgrade::{Proxies, pass};
 use nogoo9_model::claim::PlannedClaim;
+use nogoo9_model::keys;
 use nogoo9_model::mode::Claim;
-use nogoo9_model::pod::TemplateRef;
-use nogoo9_model::record::{Record, Spawn};
-use nogoo9_model::{keys, label};
-use serde_json::{Map, json};
+use serde_json::json;
 use std::time::Duration;
+use support::claimed::record;
 use support::{Fault, Faults, Site, WORKSPACES};
 
 const FAULTS: [(&str, Fault); 5] = [
@@ -28,45 +27,6 @@ const FAULTS: [(&str, Fault); 5] = [
     ("s429", Fault::Status(429)),
     ("s409", Fault::Status(409)),
 ];
-
-fn record(id: &str, now: i64) -> Record {
-    let claim = PlannedClaim::new(
-        "alice",
-        id,
-        WORKSPACES,
-        "data",
-        json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}),
-    );
-    let manifest = json!({
-        "metadata": {
-            "labels": {
-                keys::TYPE: keys::TYPE_WORKSPACE, keys::MANAGED_BY: keys::MANAGED_BY_SPAWNER,
-                keys::WORKSPACE_ID: id, keys::USER_SUB: label::owner("alice"),
-            },
-            "annotations": {keys::USER_SUB: "alice"},
-        },
-        "spec": {
-            "containers": [{"name": "main", "image": "image:1"}],
-            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim.object}}],
-        },
-    });
-    let spawn = Spawn {
-        id: id.into(),
-        namespace: WORKSPACES.into(),
-        owner: "alice".into(),
-        name: id.into(),
-        template: TemplateRef {
-            name: "t".into(),
-            version: "v1".into(),
-        },
-        inputs: Map::new(),
-        manifest,
-        exclusive: true,
-    };
-    let mut record = Record::spawn(spawn, now);
-    record.add_claims(vec![claim]);
-    record
-}
 
 fn claims(site: &Site) -> Api<PersistentVolumeClaim> {
     Api::namespaced(site.admin.clone(), WORKSPACES)

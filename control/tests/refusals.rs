@@ -13,51 +13,11 @@ use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use nogoo9_control::cluster::{Cluster, ClusterError, Stored};
 use nogoo9_control::upgrade::{Proxies, pass};
-use nogoo9_model::claim::PlannedClaim;
-use nogoo9_model::pod::TemplateRef;
-use nogoo9_model::record::{Record, Spawn};
-use nogoo9_model::{keys, label};
-use serde_json::{Map, Value, json};
+use nogoo9_model::keys;
+use nogoo9_model::record::Record;
+use serde_json::{Value, json};
+use support::claimed::record;
 use support::{Fault, Faults, Site, WORKSPACES};
-
-fn claim(id: &str) -> PlannedClaim {
-    let spec =
-        json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
-    PlannedClaim::new("alice", id, WORKSPACES, "data", spec)
-}
-
-fn record(id: &str, now: i64) -> Record {
-    let claim = claim(id);
-    let manifest = json!({
-        "metadata": {
-            "labels": {
-                keys::TYPE: keys::TYPE_WORKSPACE, keys::MANAGED_BY: keys::MANAGED_BY_SPAWNER,
-                keys::WORKSPACE_ID: id, keys::USER_SUB: label::owner("alice"),
-            },
-            "annotations": {keys::USER_SUB: "alice"},
-        },
-        "spec": {
-            "containers": [{"name": "main", "image": "image:1"}],
-            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim.object}}],
-        },
-    });
-    let spawn = Spawn {
-        id: id.into(),
-        namespace: WORKSPACES.into(),
-        owner: "alice".into(),
-        name: id.into(),
-        template: TemplateRef {
-            name: "t".into(),
-            version: "v1".into(),
-        },
-        inputs: Map::new(),
-        manifest,
-        exclusive: true,
-    };
-    let mut record = Record::spawn(spawn, now);
-    record.add_claims(vec![claim]);
-    record
-}
 
 async fn passes(site: &Site, id: &str) {
     let (cluster, proxies) = (

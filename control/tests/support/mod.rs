@@ -6,6 +6,8 @@
     reason = "shared by test files, of which each uses its own part"
 )]
 
+pub mod claimed;
+
 use http::{Method, Request, Response, StatusCode};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
