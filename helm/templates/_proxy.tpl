@@ -11,6 +11,7 @@ args:
   - --control-url={{ $control }}
   - --session-keys={{ $control }}/.well-known/nogoo9-session-keys.json,/etc/nogoo9/session/jwks.json
   - --hold-timeout={{ .Values.proxy.holdTimeout }}
+  - --recreate-hold-timeout={{ .Values.proxy.recreateHoldTimeout }}
   - --drain={{ .Values.proxy.drain }}
   - --stop-timeout={{ .Values.proxy.stopTimeout }}
 {{- if .Values.proxy.h2c }}

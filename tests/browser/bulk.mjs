@@ -1,9 +1,10 @@
 // An admin upgrades everyone's outdated workspaces from the header; nobody else can.
-import { SITE_URL, scenario, settled, shot, signIn, visitor } from './lib.mjs';
+import {
+  SITE_URL, byTarget, ended, everyones, outdated, scenario, shot, signIn, upgradeAll, upgradeAllButton, visitor,
+} from './lib.mjs';
 import { writeFileSync } from 'node:fs';
 
 const { HERS, HIS, BAD, APPLY_FILE } = process.env;
-const BUTTON = 'Upgrade All Outdated';
 
 await scenario(async (browser) => {
   const alice = await visitor(browser);
@@ -11,23 +12,21 @@ await scenario(async (browser) => {
   const admin = await visitor(browser);
   await signIn(admin.page, /admin/i);
   const { page } = admin;
-  const button = (of) => of.getByRole('button', { name: BUTTON });
-  const everyone = async () => {
-    await page.getByRole('link', { name: 'Everyone’s' }).click();
-    await settled(page);
-  };
-  await everyone();
+  const counts = async () => ({
+    admin: await upgradeAllButton(page).count(), alice: await upgradeAllButton(alice.page).count(),
+  });
+  await everyones(page);
   await page.locator(`[data-workspace="${HIS}"]`).waitFor();
-  const upToDate = { admin: await button(page).count(), alice: await button(alice.page).count() };
+  const upToDate = await counts();
   const owners = await page.getByRole('heading', { level: 2 }).allInnerTexts();
 
   // The suite edits the templates.
   writeFileSync(APPLY_FILE, '');
   for (const id of [HERS, HIS, BAD]) {
-    await page.locator(`[data-workspace="${id}"]`).getByText('Outdated', { exact: true }).waitFor();
+    await outdated(page, id).waitFor();
   }
-  await alice.page.locator(`[data-workspace="${HERS}"]`).getByText('Outdated', { exact: true }).waitFor();
-  const outdated = { admin: await button(page).count(), alice: await button(alice.page).count() };
+  await outdated(alice.page, HERS).waitFor();
+  const changed = await counts();
   const direct = await alice.page.evaluate(async () => {
     const answer = await fetch('/api/v1/upgrade-all', {
       method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}',
@@ -35,27 +34,14 @@ await scenario(async (browser) => {
     return [answer.status, (await answer.json()).message];
   });
 
-  await button(page).click();
-  const dialog = page.getByRole('dialog');
-  await dialog.locator('[data-verdict]').first().waitFor();
-  const plan = {};
-  for (const line of await dialog.locator('[data-verdict]').all()) {
-    plan[await line.getAttribute('data-target')] = [await line.getAttribute('data-verdict'), await line.innerText()];
-  }
-  await dialog.getByRole('button', { name: /^Upgrade \d+ workspaces$/ }).click();
-  await page.waitForURL('**/operations/*');
-  await page.locator('[data-target]').first().waitFor();
+  const plan = await upgradeAll(page);
   const heading = await page.getByRole('heading', { level: 1 }).innerText();
   await shot(page, 'bulk-under-way');
-  await page.locator('[data-operation]:not([data-state="running"])').waitFor();
+  const state = await ended(page);
   const bar = page.getByRole('progressbar');
   const progress = [await bar.getAttribute('aria-valuenow'), await bar.getAttribute('aria-valuemax')];
-  const state = await page.locator('[data-operation]').getAttribute('data-state');
   await page.locator(`[data-target="${BAD}"][data-state="failed"]`).waitFor();
-  const rows = {};
-  for (const row of await page.locator('[data-target]').all()) {
-    rows[await row.getAttribute('data-target')] = [await row.getAttribute('data-state'), await row.innerText()];
-  }
+  const rows = await byTarget(page, 'data-state');
   await shot(page, 'bulk-done');
   await page.getByRole('link', { name: /^Failed \d+$/ }).click();
   await page.locator(`[data-target="${HERS}"]`).waitFor({ state: 'detached' });
@@ -66,13 +52,13 @@ await scenario(async (browser) => {
   await page.locator(`[data-target="${BAD}"]`).waitFor();
   const reloaded = await page.locator('[data-target]').count();
 
-  await everyone();
+  await everyones(page);
   await page.locator(`[data-workspace="${BAD}"]`).getByText('The last upgrade failed').waitFor();
   await page.getByLabel('Find').fill(HIS);
   await page.locator(`[data-workspace="${HERS}"]`).waitFor({ state: 'detached' });
   const found = await page.locator('[data-workspace]').count();
   return {
-    upToDate, owners, outdated, direct, plan, heading, progress, state, rows, failed, reloaded, address, found,
+    upToDate, owners, outdated: changed, direct, plan, heading, progress, state, rows, failed, reloaded, address, found,
     complaints: [...admin.complaints, ...alice.complaints],
   };
 });

@@ -67,6 +67,46 @@ export async function settled(page) {
   await page.getByText(/^Loading /).first().waitFor({ state: 'detached' });
 }
 
+/** Goes to the list of everyone's workspaces, which admins have. */
+export async function everyones(page) {
+  await page.getByRole('link', { name: 'Everyone’s' }).click();
+  await settled(page);
+}
+
+/** The word on a workspace's card that there is a newer version. */
+export const outdated = (page, id) =>
+  page.locator(`[data-workspace="${id}"]`).getByText('Outdated', { exact: true });
+
+/** The header's button that upgrades everything. */
+export const upgradeAllButton = (page) => page.getByRole('button', { name: 'Upgrade All Outdated' });
+
+/** Presses it, agrees, and is on the operation's page; returns what was said would happen to whom. */
+export async function upgradeAll(page) {
+  await upgradeAllButton(page).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.locator('[data-verdict]').first().waitFor();
+  const plan = await byTarget(dialog, 'data-verdict');
+  await dialog.getByRole('button', { name: /^Upgrade \d+ workspaces?$/ }).click();
+  await page.waitForURL('**/operations/*');
+  await page.locator('[data-target]').first().waitFor();
+  return plan;
+}
+
+/** Waits on an operation's page for its end; returns which it was. */
+export async function ended(page) {
+  await page.locator('[data-operation]:not([data-state="running"])').waitFor();
+  return page.locator('[data-operation]').getAttribute('data-state');
+}
+
+/** Lines about workspaces: by id, the value of that attribute, and the text. */
+export async function byTarget(of, attribute) {
+  const lines = {};
+  for (const line of await of.locator(`[data-target][${attribute}]`).all()) {
+    lines[await line.getAttribute('data-target')] = [await line.getAttribute(attribute), await line.innerText()];
+  }
+  return lines;
+}
+
 /** What accessibility rules a page breaks, and how badly it fits. */
 export async function judged(page) {
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);

@@ -6,6 +6,7 @@
 
 mod api;
 mod binaries;
+mod browser;
 mod cluster;
 mod edge;
 mod mcp;
@@ -24,6 +25,7 @@ mod wait;
 
 pub use api::{Api, Reply};
 pub use binaries::binary;
+pub use browser::{browse, signalled};
 pub use cluster::{Cluster, record_of};
 pub use edge::{Answer, Edge};
 pub use mcp::{Mcp, ToolResult};

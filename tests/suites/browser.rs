@@ -3,9 +3,7 @@
 
 use anyhow::Context as _;
 use nogoo9_model::keys;
-use nogoo9_tests::{
-    Api, Census, Observation, Options, Site, Suite, Template, ensure_modules, node, until,
-};
+use nogoo9_tests::{Api, Observation, Options, Site, Suite, Template, signalled, until};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -33,34 +31,17 @@ fn main() -> ExitCode {
         .main()
 }
 
-/// Runs a script as alice's browser and agent; no process of it stays.
+/// Runs a script as alice's browser and agent.
 async fn browse(site: &Site, script: &str, more: &[(&str, &str)]) -> anyhow::Result<Value> {
-    let folder = ensure_modules("browser")?;
-    // The browser keeps its profile there, which is how its processes are known.
-    let profile = tempfile::Builder::new()
-        .prefix("nogoo9-browser-")
-        .tempdir()?;
     let token = site.token("alice").await?;
     let ready = site.ready();
-    let mut env = vec![
+    let alices = [
         ("SITE_URL", ready.url.as_str()),
         ("MCP_URL", ready.mcp_url.as_str()),
         ("WORKSPACE_URL", &ready.workspace_url),
         ("TOKEN", &token),
-        (
-            "TMPDIR",
-            profile.path().to_str().context("temporary folder")?,
-        ),
     ];
-    env.extend_from_slice(more);
-    let report = node(&folder, script, &env).await;
-    until("the browser's processes to end", LONG, || async {
-        let left = Census::take(None, profile.path())?;
-        let running = left.running();
-        Ok(Observation::when(running.is_empty(), (), running))
-    })
-    .await?;
-    report
+    nogoo9_tests::browse(script, &[&alices, more].concat()).await
 }
 
 /// What the console complained about: nothing.
@@ -436,14 +417,6 @@ async fn outage(site: Arc<Site>) -> anyhow::Result<()> {
         "{complaints:?}"
     );
     Ok(())
-}
-
-/// Waits until a script made that file: now it is the suite's turn.
-async fn signalled(file: &std::path::Path) -> anyhow::Result<()> {
-    until("the script's signal", Duration::from_secs(150), || async {
-        Ok(Observation::when(file.exists(), (), file))
-    })
-    .await
 }
 
 async fn bulk(site: Arc<Site>) -> anyhow::Result<()> {

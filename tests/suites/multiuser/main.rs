@@ -8,6 +8,7 @@ mod access;
 mod adoption;
 mod bulk;
 mod claims;
+mod console;
 mod desired;
 mod failures;
 mod owner;
@@ -97,6 +98,10 @@ fn main() -> ExitCode {
         .alone(
             "an_admin_upgrades_all_and_one_fails",
             bulk::an_admin_upgrades_all_and_one_fails,
+        )
+        .alone(
+            "the_console_button_is_for_admins",
+            console::the_console_button_is_for_admins,
         )
         .alone(
             "control_killed_amid_upgrades",
