@@ -259,6 +259,6 @@ fn a_claim_makes_it_exclusive_and_inputs_are_read_where_they_are() {
         pod["metadata"]["annotations"][keys::SPAWN_INPUTS] = json!("{\"cpu\": 2}");
     });
     let record = adopted(&[with_claim], 5000);
-    assert!(record.exclusive && !record.inherited.is_some());
+    assert!(record.exclusive && record.inherited.is_none());
     assert_eq!(record.inputs["cpu"], 2);
 }
