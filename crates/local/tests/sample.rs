@@ -394,7 +394,7 @@ async fn a_closed_socket_hangs_up_on_its_shell() {
     bounded("shell and child are gone", async {
         while pids
             .iter()
-            .any(|pid| std::path::Path::new(&format!("/proc/{pid}")).exists())
+            .any(|pid| std::path::Path::new(&format!("/proc/{pid}/exe")).exists())
         {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
