@@ -17,7 +17,7 @@ certificate() { # name subject [alternative names]
     echo "extendedKeyUsage=serverAuth,clientAuth"
     [ -z "${3:-}" ] || echo "subjectAltName=$3"
   } >"$1.ext"
-  openssl x509 -req -in "$1.csr" -CA ca.crt -CAkey ca.key -CAcreateserial -days 30 \
+  openssl x509 -req -in "$1.csr" -CA ca.crt -CAkey ca.key -set_serial "0x$(openssl rand -hex 16)" -days 30 \
     -extfile "$1.ext" -out "$1.crt" 2>/dev/null
   rm "$1.csr" "$1.ext"
 }
