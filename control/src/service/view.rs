@@ -132,10 +132,20 @@ pub(super) fn status(
             wait @ Wait::Starting {
                 trouble: Some(_), ..
             },
-        ) => (Status::Failing, format!("Not running: {wait}")),
+        ) if !is_being_placed(&wait) => (Status::Failing, format!("Not running: {wait}")),
         Some(wait) => (Status::Starting, format!("Starting: {wait}")),
         None => (Status::Starting, "Starting: creating the pod".into()),
     }
+}
+
+/// How long a pod may look for a node before that counts as trouble, in seconds: volumes are bound
+/// and nodes added meanwhile.
+const PLACING: i64 = 60;
+
+/// Whether the pod has no node yet and may still find one.
+fn is_being_placed(wait: &Wait) -> bool {
+    matches!(wait, Wait::Starting { trouble: Some(trouble), taken, .. }
+        if trouble.reason == "Unschedulable" && *taken < PLACING)
 }
 
 /// Why the workspace's upgrade is not done yet.

@@ -70,6 +70,9 @@ pub enum SampleError {
 pub async fn run(config: Config) -> Result<ExitCode, SampleError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(SampleError::Signal)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(SampleError::Signal)?;
+    // Caught, so that shells begin with the default even if this was started with nohup.
+    let _hangup = signal(SignalKind::hangup()).map_err(SampleError::Signal)?;
+    let _quit = signal(SignalKind::quit()).map_err(SampleError::Signal)?;
     if config.crash {
         tracing::error!("CRASH=1: ending at once");
         return Ok(ExitCode::FAILURE);

@@ -246,6 +246,10 @@ async fn supervise(options: &Options, leading: &[OsString]) -> io::Result<u8> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut child_exited = signal(SignalKind::child())?;
+    // What is ignored stays ignored in a program that is executed, what is caught does not: so a
+    // shell in a pod is hung up on also where the whole was started with nohup.
+    let _hangup = signal(SignalKind::hangup())?;
+    let _quit = signal(SignalKind::quit())?;
     let mut lifeline = lifeline()?;
 
     let log = options

@@ -80,6 +80,11 @@ fn ready() -> serde_json::Value {
     json!({"phase": "Running", "podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]})
 }
 
+fn unschedulable() -> serde_json::Value {
+    json!({"phase": "Pending", "conditions": [{
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node"}]})
+}
+
 fn image_missing() -> serde_json::Value {
     let waiting = json!({"reason": "ErrImagePull", "message": "not found"});
     json!({"phase": "Pending", "containerStatuses": [{"name": "m", "image": "i", "imageID": "", "ready": false,
@@ -116,6 +121,12 @@ fn statuses_and_their_sentences() {
             vec![own(&image_missing())],
             Status::Failing,
             "Not running: waiting for the image: ErrImagePull: not found, 50 s",
+        ),
+        (
+            record(),
+            vec![own(&unschedulable())],
+            Status::Starting,
+            "Starting: waiting for the pod: Unschedulable: no node, 50 s",
         ),
         (
             record(),
