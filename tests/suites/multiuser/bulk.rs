@@ -104,7 +104,8 @@ pub(super) async fn an_admin_upgrades_all_and_one_fails(target: Arc<Target>) -> 
     );
     let operation = text(&answer["operationId"]);
     let bulk = follow(&target, &operation).await?;
-    // A successor counts until it has taken over.
+    // A successor counts until it is ready: when it takes over, the record says so before the pod,
+    // and the next one may begin in between.
     assert!(
         watched.end().await?.most_candidates() <= 2,
         "more than asked for"

@@ -117,7 +117,7 @@ impl History {
     pub(super) fn most_candidates(&self) -> usize {
         let candidate = |pod: &&Pod| {
             let state = pod.labels().get(keys::UPGRADE_STATE);
-            state.is_some_and(|state| state == "candidate")
+            state.is_some_and(|state| state == "candidate") && !is_ready(pod)
         };
         let counts = self.0.iter();
         let counts = counts.map(|state| state.values().filter(candidate).count());
@@ -133,6 +133,16 @@ impl History {
                 .is_some_and(|pod| pod.metadata.deletion_timestamp.is_none())
         })
     }
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
+    conditions
+        .into_iter()
+        .any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 fn is_bound(pod: &Pod) -> bool {
