@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, PostParams, Preconditions};
 use nogoo9_model::operation::Operation;
 use nogoo9_model::{keys, name};
+use serde::de::DeserializeOwned;
 
 const DATA: &str = "operation.json";
 
@@ -38,8 +39,8 @@ impl Cluster {
         next: &Operation,
     ) -> Result<Stored<Operation>, ClusterError> {
         let name = name::operation(&next.id);
-        let json =
-            serde_json::to_string(next).map_err(|error| malformed(&next.id, &error.to_string()))?;
+        let json = serde_json::to_string(next)
+            .map_err(|error| malformed("operation", &next.id, &error.to_string()))?;
         let map = ConfigMap {
             metadata: ObjectMeta {
                 name: Some(name.clone()),
@@ -96,10 +97,21 @@ impl Cluster {
 
 /// Reads an operation out of its ConfigMap.
 pub(super) fn read(map: &ConfigMap) -> Result<Stored<Operation>, ClusterError> {
+    stored(map, DATA, "operation")
+}
+
+/// Reads what a ConfigMap holds as JSON under `key`; `kind` is for people.
+fn stored<T: DeserializeOwned>(
+    map: &ConfigMap,
+    key: &str,
+    kind: &str,
+) -> Result<Stored<T>, ClusterError> {
     let name = map.metadata.name.clone().unwrap_or_default();
-    let json = map.data.as_ref().and_then(|data| data.get(DATA));
-    let json = json.ok_or_else(|| malformed(&name, "the ConfigMap has no operation.json"))?;
-    let value = serde_json::from_str(json).map_err(|error| malformed(&name, &error.to_string()))?;
+    let json = map.data.as_ref().and_then(|data| data.get(key));
+    let json =
+        json.ok_or_else(|| malformed(kind, &name, &format!("the ConfigMap has no {key}")))?;
+    let value =
+        serde_json::from_str(json).map_err(|error| malformed(kind, &name, &error.to_string()))?;
     Ok(Stored {
         value,
         resource_version: map.metadata.resource_version.clone().unwrap_or_default(),
@@ -107,9 +119,9 @@ pub(super) fn read(map: &ConfigMap) -> Result<Stored<Operation>, ClusterError> {
     })
 }
 
-fn malformed(object: &str, reason: &str) -> ClusterError {
+fn malformed(kind: &str, name: &str, reason: &str) -> ClusterError {
     ClusterError::Malformed {
-        object: format!("operation {object}"),
+        object: format!("{kind} {name}"),
         reason: reason.to_owned(),
     }
 }

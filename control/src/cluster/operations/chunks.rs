@@ -1,6 +1,7 @@
 //! The targets of bulk operations.
 
 use super::super::{Cluster, ClusterError, Stored, limited};
+use super::{malformed, stored};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, ListParams, PostParams};
@@ -110,8 +111,8 @@ impl Cluster {
         read: Option<&Stored<Chunk>>,
     ) -> Result<(String, ConfigMap), ClusterError> {
         let name = name::chunk(&chunk.operation, chunk.index);
-        let json =
-            serde_json::to_string(chunk).map_err(|error| malformed(&name, &error.to_string()))?;
+        let json = serde_json::to_string(chunk)
+            .map_err(|error| malformed("chunk", &name, &error.to_string()))?;
         let labels = [
             (keys::KIND.to_owned(), keys::KIND_CHUNK.to_owned()),
             (keys::OPERATION.to_owned(), chunk.operation.clone()),
@@ -133,20 +134,5 @@ impl Cluster {
 }
 
 fn read(map: &ConfigMap) -> Result<Stored<Chunk>, ClusterError> {
-    let name = map.metadata.name.clone().unwrap_or_default();
-    let json = map.data.as_ref().and_then(|data| data.get(DATA));
-    let json = json.ok_or_else(|| malformed(&name, "the ConfigMap has no chunk.json"))?;
-    let value = serde_json::from_str(json).map_err(|error| malformed(&name, &error.to_string()))?;
-    Ok(Stored {
-        value,
-        resource_version: map.metadata.resource_version.clone().unwrap_or_default(),
-        uid: map.metadata.uid.clone().unwrap_or_default(),
-    })
-}
-
-fn malformed(object: &str, reason: &str) -> ClusterError {
-    ClusterError::Malformed {
-        object: format!("chunk {object}"),
-        reason: reason.to_owned(),
-    }
+    stored(map, DATA, "chunk")
 }
