@@ -1,7 +1,7 @@
 //! An admin upgrades everything that is outdated.
 
 use super::LONG;
-use super::claims::{read_file, write_file};
+use super::files::{read_file, write_file};
 use super::owner::variable;
 use super::stage::{begin, ended, offer, served, spawn, text, tidy, tool};
 use super::watch::Pods;

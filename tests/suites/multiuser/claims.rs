@@ -2,55 +2,15 @@
 //! that fails.
 
 use super::LONG;
+use super::files::{read_file, write_file};
 use super::stage::{back_on_old, begin, claims, ended, offer, served, text, tidy, workspace};
 use super::watch::{Pods, Visits, from_then_to};
 use anyhow::Context as _;
-use bytes::Bytes;
-use http::Method;
 use kube::ResourceExt as _;
 use nogoo9_model::keys;
-use nogoo9_tests::{Edge, Target};
+use nogoo9_tests::Target;
 use serde_json::json;
 use std::sync::Arc;
-
-/// Bytes of a file: all values, no period that a block size divides.
-fn bytes(length: u32) -> Bytes {
-    (0..length)
-        .map(|at| (at.wrapping_mul(2_654_435_761) >> 13).to_le_bytes()[0])
-        .collect()
-}
-
-pub(super) async fn write_file(
-    target: &Target,
-    owner: &str,
-    id: &str,
-    name: &str,
-) -> anyhow::Result<Bytes> {
-    let (edge, content) = (target.edge(owner).await?, bytes(100_003));
-    let request = edge
-        .request(Method::PUT, &edge.host(id), &format!("/files/{name}"))?
-        .body(content.clone());
-    let answer = Edge::send(request).await?;
-    assert!(
-        answer.status.is_success(),
-        "{}: {}",
-        answer.status,
-        answer.text()
-    );
-    Ok(content)
-}
-
-pub(super) async fn read_file(
-    target: &Target,
-    owner: &str,
-    id: &str,
-    name: &str,
-) -> anyhow::Result<Bytes> {
-    let path = format!("/files/{name}");
-    let answer = target.edge(owner).await?.get(id, &path).await?;
-    assert_eq!(answer.status, 200, "{}", answer.text());
-    Ok(answer.body)
-}
 
 /// The uid of the workspace's only claim.
 async fn claim(target: &Target, id: &str) -> anyhow::Result<String> {

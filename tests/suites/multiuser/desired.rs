@@ -1,7 +1,7 @@
 //! A workspace that should run does: whoever takes its pod away, it comes back.
 
 use super::LONG;
-use super::claims::{read_file, write_file};
+use super::files::{read_file, write_file};
 use super::stage::{at_rest, served, text, tidy, workspace};
 use super::watch::Pods;
 use anyhow::Context as _;

@@ -13,10 +13,8 @@ mod desired;
 mod failures;
 mod owner;
 mod restart;
-mod stage;
-mod watch;
 
-use nogoo9_tests::{Results, Suite, Target};
+use nogoo9_tests::{Results, Suite, Target, files, stage, watch};
 use std::process::ExitCode;
 use std::time::Duration;
 

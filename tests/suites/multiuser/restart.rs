@@ -2,7 +2,7 @@
 
 use super::LONG;
 use super::adoption::{ends_as, later_than, left_pod};
-use super::claims::{read_file, write_file};
+use super::files::{read_file, write_file};
 use super::stage::{begin, ended, offer, served, spawn, text, tidy, tool, workspace};
 use super::watch::{Pods, Visits, from_then_to};
 use futures::future::try_join_all;

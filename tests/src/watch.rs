@@ -1,14 +1,14 @@
 //! Everything that happens to a workspace while a case acts: each state of its pods, and each answer
 //! that its owner gets.
 
-use super::stage::text;
+use crate::stage::text;
+use crate::{Edge, Target};
 use anyhow::{Context as _, bail};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use nogoo9_model::keys;
-use nogoo9_tests::{Edge, Target};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -21,19 +21,26 @@ const WATCH: u32 = 290;
 type States = Vec<BTreeMap<String, Pod>>;
 
 /// A watch on pods.
-pub(super) struct Pods {
+#[derive(Debug)]
+pub struct Pods {
     stop: watch::Sender<bool>,
     task: JoinHandle<anyhow::Result<States>>,
 }
 
 impl Pods {
     /// Watches those of one workspace from now on.
-    pub(super) async fn of(target: &Target, id: &str) -> anyhow::Result<Self> {
+    ///
+    /// # Errors
+    /// The API server does not answer.
+    pub async fn of(target: &Target, id: &str) -> anyhow::Result<Self> {
         Self::selected(target, keys::workspace_selector(id)).await
     }
 
     /// Watches those of all workspaces from now on.
-    pub(super) async fn of_all(target: &Target) -> anyhow::Result<Self> {
+    ///
+    /// # Errors
+    /// The API server does not answer.
+    pub async fn of_all(target: &Target) -> anyhow::Result<Self> {
         Self::selected(target, keys::pods_selector()).await
     }
 
@@ -70,7 +77,10 @@ impl Pods {
     }
 
     /// Ends the watch; returns what it saw, in order.
-    pub(super) async fn end(self) -> anyhow::Result<History> {
+    ///
+    /// # Errors
+    /// The watch broke off.
+    pub async fn end(self) -> anyhow::Result<History> {
         // The task may have failed already; then it says why.
         let _ended = self.stop.send(true);
         self.task.await?.map(History)
@@ -79,12 +89,12 @@ impl Pods {
 
 /// Every state that the pods were in.
 #[derive(Debug)]
-pub(super) struct History(States);
+pub struct History(States);
 
 impl History {
     /// Asserts that at no time two pods were on a node with a claim: one that waits behind a gate, or
     /// for a node, holds nothing.
-    pub(super) fn never_two_with_the_claim(&self) {
+    pub fn never_two_with_the_claim(&self) {
         for state in &self.0 {
             let with_it: Vec<&String> = state
                 .iter()
@@ -96,7 +106,8 @@ impl History {
     }
 
     /// Whether a pod ever waited behind the gate beside this one.
-    pub(super) fn gated_beside(&self, old: &str) -> bool {
+    #[must_use]
+    pub fn gated_beside(&self, old: &str) -> bool {
         self.0.iter().any(|state| {
             let gated = state
                 .iter()
@@ -106,7 +117,8 @@ impl History {
     }
 
     /// Names of all pods that there ever were.
-    pub(super) fn names(&self) -> Vec<String> {
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.0.iter().flat_map(BTreeMap::keys).cloned().collect();
         names.sort();
         names.dedup();
@@ -114,7 +126,8 @@ impl History {
     }
 
     /// How many successors there were at most that had not taken over yet.
-    pub(super) fn most_candidates(&self) -> usize {
+    #[must_use]
+    pub fn most_candidates(&self) -> usize {
         let candidate = |pod: &&Pod| {
             let state = pod.labels().get(keys::UPGRADE_STATE);
             state.is_some_and(|state| state == "candidate") && !is_ready(pod)
@@ -125,7 +138,8 @@ impl History {
     }
 
     /// Whether that pod, once it was there, stayed and was never told to go.
-    pub(super) fn kept(&self, name: &str) -> bool {
+    #[must_use]
+    pub fn kept(&self, name: &str) -> bool {
         let since = self.0.iter().skip_while(|state| !state.contains_key(name));
         since.into_iter().all(|state| {
             state
@@ -166,14 +180,18 @@ fn is_gated(pod: &Pod) -> bool {
 }
 
 /// The owner, who asks for a page of the workspace again and again, each time the last was answered.
-pub(super) struct Visits {
+#[derive(Debug)]
+pub struct Visits {
     stop: watch::Sender<bool>,
     task: JoinHandle<anyhow::Result<Vec<(String, String)>>>,
 }
 
 impl Visits {
     /// Asks from now on.
-    pub(super) async fn by(target: &Target, owner: &str, id: &str) -> anyhow::Result<Self> {
+    ///
+    /// # Errors
+    /// No token.
+    pub async fn by(target: &Target, owner: &str, id: &str) -> anyhow::Result<Self> {
         let edge: Arc<Edge> = Arc::new(target.edge(owner).await?);
         let id = id.to_owned();
         let (stop, stopped) = watch::channel(false);
@@ -195,14 +213,14 @@ impl Visits {
     ///
     /// # Errors
     /// Any request failed.
-    pub(super) async fn end(self) -> anyhow::Result<Vec<(String, String)>> {
+    pub async fn end(self) -> anyhow::Result<Vec<(String, String)>> {
         let _ended = self.stop.send(true);
         self.task.await?
     }
 }
 
 /// Asserts that answers came from the one, then from the other, and never from the one again.
-pub(super) fn from_then_to(answers: &[(String, String)], from: &str, to: &str) {
+pub fn from_then_to(answers: &[(String, String)], from: &str, to: &str) {
     let turn = answers
         .iter()
         .take_while(|(version, _)| version == from)

@@ -1,22 +1,30 @@
-//! What most cases begin and end with.
+//! What most cases on a [`Target`] begin and end with. What must hold is asserted here; an error is
+//! only what keeps a case from looking.
 
-use super::LONG;
+use crate::{Api, Generation, Observation, Target, Template, ToolResult, until};
 use anyhow::Context as _;
 use http::Method;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, ListParams};
 use nogoo9_model::keys;
-use nogoo9_tests::{Api, Generation, Observation, Target, Template, ToolResult, until};
 use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Longest wait for anything that takes processes or containers to start or end.
+const LONG: Duration = Duration::from_secs(120);
 
 /// Text of a JSON string; of anything else, nothing.
-pub(super) fn text(value: &Value) -> String {
+#[must_use]
+pub fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
 /// Stores the template, and waits until control uses this very version of it.
-pub(super) async fn offer(target: &Target, template: &Template) -> anyhow::Result<()> {
+///
+/// # Errors
+/// Something does not answer, or not in time.
+pub async fn offer(target: &Target, template: &Template) -> anyhow::Result<()> {
     let admin = target.api("admin").await?;
     let path = format!("/api/v1/templates/{}", template.name());
     let before = admin.get(&path).await?.body["version"].clone();
@@ -31,7 +39,10 @@ pub(super) async fn offer(target: &Target, template: &Template) -> anyhow::Resul
 
 /// Spawns a workspace in the owner's name, and waits until it is routed to; returns its pod's name.
 /// Whoever may not spawn gets it from an admin.
-pub(super) async fn spawn(
+///
+/// # Errors
+/// Something does not answer, or not in time.
+pub async fn spawn(
     target: &Target,
     owner: &str,
     template: &Template,
@@ -48,7 +59,10 @@ pub(super) async fn spawn(
 }
 
 /// A workspace of a new template, both called `id`.
-pub(super) async fn workspace(
+///
+/// # Errors
+/// Something does not answer, or not in time.
+pub async fn workspace(
     target: &Target,
     owner: &str,
     template: &Template,
@@ -58,7 +72,10 @@ pub(super) async fn workspace(
 }
 
 /// What a tool that must not fail returns to a user.
-pub(super) async fn tool(
+///
+/// # Errors
+/// Something does not answer, or not in time.
+pub async fn tool(
     target: &Target,
     user: &str,
     tool: &str,
@@ -71,14 +88,20 @@ pub(super) async fn tool(
 }
 
 /// Begins an upgrade, as that user, by the tool.
-pub(super) async fn begin(target: &Target, user: &str, id: &str) -> anyhow::Result<Value> {
+///
+/// # Errors
+/// Something does not answer, or not in time.
+pub async fn begin(target: &Target, user: &str, id: &str) -> anyhow::Result<Value> {
     let answer = tool(target, user, "upgrade_workspace", json!({"id": id})).await?;
     assert_eq!(answer["status"], "upgrading", "{answer}");
     Ok(answer)
 }
 
 /// Follows an operation to its end by the tool that waits.
-pub(super) async fn ended(target: &Target, user: &str, operation: &str) -> anyhow::Result<Value> {
+///
+/// # Errors
+/// Something does not answer, or not in time.
+pub async fn ended(target: &Target, user: &str, operation: &str) -> anyhow::Result<Value> {
     until(&format!("operation {operation} to end"), LONG, || async {
         let arguments = json!({"operationId": operation, "seconds": 5});
         let seen = tool(target, user, "wait_for_operation", arguments).await?;
@@ -88,7 +111,7 @@ pub(super) async fn ended(target: &Target, user: &str, operation: &str) -> anyho
 }
 
 /// A tool's refusal: one text that is JSON, with this code and message.
-pub(super) fn refused(result: &ToolResult, code: &str, message: &str) {
+pub fn refused(result: &ToolResult, code: &str, message: &str) {
     assert!(result.is_error, "{result:?}");
     assert_eq!(result.structured, None, "{result:?}");
     assert_eq!(
@@ -98,18 +121,20 @@ pub(super) fn refused(result: &ToolResult, code: &str, message: &str) {
 }
 
 /// The version that the workspace says it has, and the pod that says so, to its owner.
-pub(super) async fn served(
-    target: &Target,
-    owner: &str,
-    id: &str,
-) -> anyhow::Result<(String, String)> {
+///
+/// # Errors
+/// Something does not answer, or not in time.
+pub async fn served(target: &Target, owner: &str, id: &str) -> anyhow::Result<(String, String)> {
     let info = target.edge(owner).await?.get(id, "/info").await?.json()?;
     Ok((text(&info["version"]), text(&info["pod"])))
 }
 
 /// Asserts that the workspace ended a failed upgrade as it must: on its old version, served by its
 /// only pod, with the error on it and no upgrade under way. Returns the error and that pod's name.
-pub(super) async fn back_on_old(
+///
+/// # Errors
+/// Something does not answer, or not in time.
+pub async fn back_on_old(
     target: &Target,
     owner: &str,
     id: &str,
@@ -144,7 +169,10 @@ pub(super) async fn back_on_old(
 }
 
 /// The workspace, once it runs and no upgrade is under way.
-pub(super) async fn at_rest(api: &Api, id: &str) -> anyhow::Result<Value> {
+///
+/// # Errors
+/// Something does not answer, or not in time.
+pub async fn at_rest(api: &Api, id: &str) -> anyhow::Result<Value> {
     until(&format!("{id} to run"), LONG, || async {
         let seen = api.workspace(id).await?;
         Ok(Observation::when(
@@ -157,10 +185,10 @@ pub(super) async fn at_rest(api: &Api, id: &str) -> anyhow::Result<Value> {
 }
 
 /// Claims of the workspace.
-pub(super) async fn claims(
-    target: &Target,
-    id: &str,
-) -> anyhow::Result<Vec<PersistentVolumeClaim>> {
+///
+/// # Errors
+/// Something does not answer, or not in time.
+pub async fn claims(target: &Target, id: &str) -> anyhow::Result<Vec<PersistentVolumeClaim>> {
     let params = ListParams::default().labels(&keys::workspace_selector(id));
     let claims = target
         .cluster()
@@ -170,11 +198,10 @@ pub(super) async fn claims(
 
 /// Removes workspaces with their data, and the templates: what is left of a case would otherwise be
 /// upgraded by the case that upgrades everything.
-pub(super) async fn tidy(
-    target: &Target,
-    ids: &[&str],
-    templates: &[&Template],
-) -> anyhow::Result<()> {
+///
+/// # Errors
+/// Something does not answer, or not in time.
+pub async fn tidy(target: &Target, ids: &[&str], templates: &[&Template]) -> anyhow::Result<()> {
     let admin = target.api("admin").await?;
     for id in ids {
         let path = format!("/api/v1/workspaces/{id}?deleteData=true");
