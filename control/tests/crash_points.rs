@@ -11,7 +11,7 @@ mod support;
 use nogoo9_control::cluster::{Cluster, ClusterError};
 use nogoo9_control::upgrade::{Proxies, pass};
 use nogoo9_model::mode::Mode;
-use nogoo9_model::operation::State;
+use nogoo9_model::operation::{Kind, State};
 use nogoo9_model::pod::{PodView, TemplateRef, UpgradeState};
 use nogoo9_model::record::{Intent, Record, Spawn};
 use nogoo9_model::template::Timing;
@@ -108,6 +108,8 @@ async fn asked(site: &Site, case: Case, id: &str) {
     let stored = cluster.record(id).await.unwrap().unwrap();
     let intent = Intent {
         operation: format!("op-{id}"),
+        kind: Kind::Upgrade,
+        force: false,
         actor: "root".into(),
         parent: None,
         template: template("v2"),

@@ -11,6 +11,7 @@ use nogoo9_model::bulk::is_quota;
 use nogoo9_model::carry::{carry_over, carry_over_inherited};
 use nogoo9_model::container::Trouble;
 use nogoo9_model::mode::Mode;
+use nogoo9_model::operation::Kind;
 use nogoo9_model::pod::TemplateRef;
 use nogoo9_model::record::{Intent, NotUpgraded, Record, Upgrade as Begun, pod_object};
 use nogoo9_model::upgrade::running_operation;
@@ -150,6 +151,8 @@ pub(super) async fn begin(
         || volumes::exclusive(parts, template, &record.manifest, &record.claims).await?;
     let intent = Intent {
         operation: ask.operation.to_owned(),
+        kind: Kind::Upgrade,
+        force: false,
         actor: ask.actor.to_owned(),
         parent: ask.parent.map(ToOwned::to_owned),
         template: TemplateRef {

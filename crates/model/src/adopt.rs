@@ -160,6 +160,8 @@ fn record(found: &Found, holder: &[&PodView], claim: impl Fn(&str) -> Claim) -> 
         claims: Vec::new(),
         unused_claims: Vec::new(),
         delete_data: false,
+        gone_at: None,
+        not_before: None,
         previous: None,
         pod: PlannedPod {
             name: view.name.clone(),

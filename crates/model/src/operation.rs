@@ -8,11 +8,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What an operation does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// One workspace to the newest version of its template.
+    #[default]
     Upgrade,
+    /// One workspace back to what it was before its newest upgrade.
+    Rollback,
     /// All outdated workspaces, or those of a template or an owner.
     UpgradeAll,
 }
@@ -43,6 +46,8 @@ impl State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
+    /// A pod without data shows that the new images can be had.
+    Checking,
     /// The successor is being created, pulled, started, settled.
     Starting,
     /// New requests go to the successor; open sessions finish on the old pod.

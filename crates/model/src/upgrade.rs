@@ -12,6 +12,7 @@ mod pair;
 mod recreate;
 mod side_by_side;
 mod steady;
+pub mod story;
 mod wait;
 
 pub use act::{DeleteReason, Write, running_operation};

@@ -1,7 +1,7 @@
 use super::*;
 use nogoo9_model::container::Trouble;
 use nogoo9_model::mode::Mode;
-use nogoo9_model::operation::{Phase, State};
+use nogoo9_model::operation::{Kind, Phase, State};
 use nogoo9_model::pod::TemplateRef;
 use nogoo9_model::record::{Intent, Spawn};
 use nogoo9_model::template::Timing;
@@ -37,6 +37,8 @@ fn record() -> Record {
 fn upgrading() -> Record {
     let intent = Intent {
         operation: "op-1".into(),
+        kind: Kind::Upgrade,
+        force: false,
         actor: "alice".into(),
         parent: None,
         template: template_ref("v2"),

@@ -1,5 +1,7 @@
 use super::*;
+use crate::keys;
 use crate::select::tests::pod;
+use serde_json::json;
 
 pub(crate) fn spawned() -> Record {
     let spawn = Spawn {
@@ -27,6 +29,8 @@ pub(crate) fn running() -> Record {
 pub(crate) fn intent(version: &str) -> Intent {
     Intent {
         operation: "op-1".into(),
+        kind: Kind::Upgrade,
+        force: false,
         actor: "root".into(),
         parent: None,
         template: TemplateRef {

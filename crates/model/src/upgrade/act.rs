@@ -2,7 +2,7 @@
 
 use super::{Observed, Plan, Wait};
 use crate::container::Trouble;
-use crate::operation::{Kind, Operation, Phase as Shown, State, TargetResult};
+use crate::operation::{Operation, Phase as Shown, State, TargetResult};
 use crate::pod::{PodView, UpgradeState};
 use crate::record::{Desired, Finished, Phase, Previous, Record, Upgrade, set};
 use crate::{UnixSeconds, keys};
@@ -71,8 +71,12 @@ pub enum DeleteReason {
     Aborted,
     /// It held what the workspace's own pod needs.
     Blocking,
+    /// There are more pods than there should be, and nobody uses this one.
+    Duplicate,
     /// It had ended by itself and was replaced.
     Ended,
+    /// It has shown that the new images can be had, or nobody asks any more.
+    Probe,
     /// Its workspace is stopped.
     Stopped,
     /// Its workspace is deleted.
@@ -87,7 +91,9 @@ impl DeleteReason {
             Self::Superseded => "superseded",
             Self::Aborted => "aborted",
             Self::Blocking => "blocking",
+            Self::Duplicate => "duplicate",
             Self::Ended => "ended",
+            Self::Probe => "probe",
             Self::Stopped => "stopped",
             Self::Deleted => "deleted",
         }
@@ -179,6 +185,7 @@ pub(super) fn abort(record: &Record, now: UnixSeconds, why: Trouble) -> Plan {
 #[must_use]
 pub fn running_operation(record: &Record, upgrade: &Upgrade) -> Operation {
     let (phase, error) = match &upgrade.phase {
+        Phase::Probing { .. } => (Shown::Checking, None),
         Phase::Starting => (Shown::Starting, None),
         Phase::Committed { .. } => (Shown::Draining, None),
         Phase::Aborting { why, .. } => (Shown::Aborting, Some(why.clone())),
@@ -187,7 +194,7 @@ pub fn running_operation(record: &Record, upgrade: &Upgrade) -> Operation {
     };
     Operation {
         id: upgrade.operation.clone(),
-        kind: Kind::Upgrade,
+        kind: upgrade.kind,
         actor: upgrade.actor.clone(),
         parent: upgrade.parent.clone(),
         state: State::Running,
@@ -284,7 +291,8 @@ pub(super) fn show_end(observed: &Observed<'_>, last: &Finished) -> Plan {
 pub(super) fn end_early(record: &Record, upgrade: &Upgrade, now: UnixSeconds) -> Plan {
     match upgrade.phase {
         Phase::Committed { .. } => finish(record, upgrade, State::Succeeded, None, now),
-        Phase::Starting
+        Phase::Probing { .. }
+        | Phase::Starting
         | Phase::Aborting { .. }
         | Phase::Quiescing { .. }
         | Phase::Replacing

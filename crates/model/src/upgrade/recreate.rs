@@ -40,7 +40,7 @@ pub(super) fn plan(
         now,
     };
     match &upgrade.phase {
-        Phase::Starting => step.starting(),
+        Phase::Probing { .. } | Phase::Starting => step.starting(),
         Phase::Quiescing { at } => step.quiescing(*at),
         Phase::Replacing => step.replacing(),
         Phase::Released | Phase::Committed { .. } => step.released(),

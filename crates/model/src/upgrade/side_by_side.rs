@@ -34,9 +34,11 @@ pub(super) fn plan(
         Phase::Committed { at } => committed(observed, upgrade, pods, mine, *at, now),
         Phase::Aborting { at, why } => aborting(observed, upgrade, pods, *at, why, now),
         // Steps of a recreate, which no version writes into an upgrade side by side.
-        Phase::Quiescing { .. } | Phase::Replacing | Phase::Released | Phase::Restoring { .. } => {
-            starting(observed, upgrade, pods, now)
-        }
+        Phase::Probing { .. }
+        | Phase::Quiescing { .. }
+        | Phase::Replacing
+        | Phase::Released
+        | Phase::Restoring { .. } => starting(observed, upgrade, pods, now),
     }
 }
 
@@ -54,6 +56,9 @@ fn starting(observed: &Observed<'_>, upgrade: &Upgrade, pods: Pair<'_>, now: Uni
         abort(record, now, why)
     };
     let Some(pod) = pods.successor else {
+        if upgrade.successor.uid.is_some() {
+            return abort(record, now, deleted());
+        }
         if late {
             return too_late(None);
         }
@@ -75,14 +80,7 @@ fn starting(observed: &Observed<'_>, upgrade: &Upgrade, pods: Pair<'_>, now: Uni
         return put_upgrade(record, |upgrade| upgrade.successor.uid = Some(uid));
     }
     if pod.deleting {
-        return abort(
-            record,
-            now,
-            Trouble::new(
-                "PodDeleted",
-                "the new pod was deleted before it could take over",
-            ),
-        );
+        return abort(record, now, deleted());
     }
     if !pod.is_live() {
         let ended = pod.trouble.clone();
@@ -138,6 +136,13 @@ fn starting(observed: &Observed<'_>, upgrade: &Upgrade, pods: Pair<'_>, now: Uni
             limit: Some(limit),
         },
         upgrade.deadline,
+    )
+}
+
+fn deleted() -> Trouble {
+    Trouble::new(
+        "PodDeleted",
+        "the new pod was deleted before it could take over",
     )
 }
 
@@ -198,8 +203,16 @@ fn committed(
         // Something newer than both would be odd; the old pod is kept until it is routed past.
         return Plan::wait(Wait::Duplicates { extra: 1 });
     }
-    drained(observed, upgrade, source, at, now)
-        .unwrap_or_else(|| delete(source, DeleteReason::Superseded))
+    if let Some(wait) = drained(observed, upgrade, source, at, now) {
+        return wait;
+    }
+    // A successor that flaps after commit has to prove itself once more before the way back is gone.
+    let settled = since(pod, now).saturating_add(i64::from(upgrade.timing.settle));
+    if source.is_live() && now < settled && now < drain_bound(upgrade, at) {
+        let left = settled - now;
+        return Plan::wait_until(Wait::Settling { left }, settled);
+    }
+    delete(source, DeleteReason::Superseded)
 }
 
 fn aborting(
@@ -263,6 +276,11 @@ fn since(pod: &PodView, now: UnixSeconds) -> UnixSeconds {
     }
 }
 
+/// When a drain that began then ends whatever is open.
+fn drain_bound(upgrade: &Upgrade, from: UnixSeconds) -> UnixSeconds {
+    from.saturating_add(i64::from(upgrade.timing.drain_timeout))
+}
+
 /// What still keeps the pod; `None`: nothing, or the bound has passed.
 fn drained(
     observed: &Observed<'_>,
@@ -272,7 +290,7 @@ fn drained(
     now: UnixSeconds,
 ) -> Option<Plan> {
     let use_ = drain::in_use(&pod.uid, observed.proxies);
-    let bound = from.saturating_add(i64::from(upgrade.timing.drain_timeout));
+    let bound = drain_bound(upgrade, from);
     (!use_.is_none() && now < bound && pod.is_live()).then(|| {
         let reason = Wait::Draining {
             sessions: use_.sessions,

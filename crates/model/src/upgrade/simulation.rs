@@ -251,7 +251,7 @@ impl Cluster {
                     .count();
                 match why {
                     _ if self.late => {}
-                    DeleteReason::Superseded | DeleteReason::Aborted => {
+                    DeleteReason::Superseded | DeleteReason::Aborted | DeleteReason::Duplicate => {
                         let active = select::active(&self.pods).map(|pod| pod.uid.as_str());
                         assert_ne!(
                             active,
@@ -265,7 +265,7 @@ impl Cluster {
                         assert_ne!(active, Some(uid.as_str()), "deleted what serves");
                     }
                     DeleteReason::Ended => assert!(!self.pod(uid).is_live()),
-                    DeleteReason::Stopped | DeleteReason::Deleted => {}
+                    DeleteReason::Stopped | DeleteReason::Deleted | DeleteReason::Probe => {}
                 }
                 self.pod(uid).deleting = true;
             }

@@ -190,7 +190,23 @@ fn tidy(observed: &Observed<'_>, current: &PodView, mine: &[&PodView]) -> Option
     if let Some(ended) = others().find(|pod| !pod.is_live()) {
         return Some(delete(ended, DeleteReason::Ended));
     }
+    let record = observed.record;
     let active = select::active(mine.iter().copied());
+    // Traffic went to another one that will do as well: then that one is the workspace's own.
+    if let Some(active) = active
+        && active.uid != current.uid
+        && fits(record, active)
+    {
+        return Some(own(record, active));
+    }
+    // The next upgrade's pod must beat them all. What a newer record than this one planned is no
+    // stray: then this write is refused, before anything is done to that pod.
+    let greatest = others().map(|pod| pod.generation).max().unwrap_or(0);
+    if greatest > record.generation {
+        let mut next = record.clone();
+        next.generation = greatest;
+        return Some(put(next));
+    }
     // What cannot serve anybody only takes the room that the workspace's own pod may need.
     let useless = |pod: &&&PodView| {
         let given_up = pod.trouble.as_ref().is_some_and(Trouble::is_hopeless);
@@ -201,32 +217,21 @@ fn tidy(observed: &Observed<'_>, current: &PodView, mine: &[&PodView]) -> Option
     {
         return Some(delete(pod, DeleteReason::Blocking));
     }
-    // The candidate of an upgrade that has ended, created late, takes no traffic from the workspace's
-    // own pod.
-    let late = |pod: &&&PodView| pod.state == UpgradeState::Candidate && !pod.gated;
+    // Neither the candidate of an upgrade that has ended, created late, nor a pod of another version
+    // that no record knows of takes traffic from the workspace's own pod.
+    let usurps = |pod: &&&PodView| {
+        let late = pod.state == UpgradeState::Candidate && !pod.gated;
+        late || (select::is_routable(pod) && select::order(pod) > select::order(current))
+    };
     if select::is_routable(current)
-        && let Some(pod) = others().find(late)
+        && let Some(pod) = others().find(usurps)
     {
         return Some(patch_state(pod, UpgradeState::Aborted));
     }
     let past = active.is_some_and(|active| active.uid == current.uid);
     let unused = |pod: &&&PodView| drain::in_use(&pod.uid, observed.proxies).is_none();
     if past && let Some(pod) = others().find(unused) {
-        return Some(delete(pod, DeleteReason::Superseded));
-    }
-    // Traffic went to another one that will do as well: then that one is the workspace's own.
-    if let Some(active) = active
-        && active.uid != current.uid
-        && fits(observed.record, active)
-    {
-        return Some(own(observed.record, active));
-    }
-    // The next upgrade's pod must beat them all.
-    let greatest = others().map(|pod| pod.generation).max().unwrap_or(0);
-    if greatest > observed.record.generation {
-        let mut next = observed.record.clone();
-        next.generation = greatest;
-        return Some(put(next));
+        return Some(delete(pod, DeleteReason::Duplicate));
     }
     let extra = others().count();
     (extra > 0).then(|| Plan::wait(Wait::Duplicates { extra }))
