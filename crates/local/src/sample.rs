@@ -9,13 +9,16 @@
 
 mod config;
 mod files;
+mod lock;
 mod page;
 mod routes;
 mod shell;
 mod sockets;
 
+use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +58,14 @@ pub enum SampleError {
         /// What the system said.
         source: io::Error,
     },
+    /// Its files are not its own.
+    #[error("LOCK_DATA=1: {folder}: {source}", folder = folder.display())]
+    Folder {
+        /// Where files are kept.
+        folder: PathBuf,
+        /// What is wrong with it.
+        source: io::Error,
+    },
     /// Signals cannot be received.
     #[error("cannot receive signals: {0}")]
     Signal(io::Error),
@@ -77,6 +88,10 @@ pub async fn run(config: Config) -> Result<ExitCode, SampleError> {
         tracing::error!("CRASH=1: ending at once");
         return Ok(ExitCode::FAILURE);
     }
+    let _only_writer = match &config.data {
+        Some(folder) if config.lock => Some(lock(folder, &config.pod)?),
+        _ => None,
+    };
     tokio::select! {
         () = tokio::time::sleep(config.start_delay) => {}
         _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
@@ -107,6 +122,13 @@ pub async fn run(config: Config) -> Result<ExitCode, SampleError> {
         signalled.cancel();
     });
     serve(listener, sample).await
+}
+
+fn lock(folder: &Path, pod: &str) -> Result<File, SampleError> {
+    lock::take(folder, pod).map_err(|source| SampleError::Folder {
+        folder: folder.to_owned(),
+        source,
+    })
 }
 
 async fn serve(listener: TcpListener, sample: Arc<Sample>) -> Result<ExitCode, SampleError> {

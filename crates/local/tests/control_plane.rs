@@ -111,6 +111,27 @@ async fn a_pod_waits_for_claims_that_are_missing_or_cannot_be_bound() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_priority_class_that_nobody_made_is_refused() {
+    let cluster = Cluster::start().await;
+    let mut spec = runs();
+    spec["priorityClassName"] = json!("nope");
+    let pod = serde_json::from_value(json!({"metadata": {"name": "p"}, "spec": spec})).unwrap();
+    let refused = cluster.pods().create(&PostParams::default(), &pod).await;
+    let Err(kube::Error::Api(status)) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(
+        (status.code, status.reason.as_str(), status.message.as_str()),
+        (
+            403,
+            "Forbidden",
+            "pods \"p\" is forbidden: no PriorityClass with name nope was found"
+        )
+    );
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_gate_holds_a_pod_until_a_patch_that_tests_removes_it() {
     let cluster = Cluster::start().await;
     open(&cluster).await;

@@ -525,6 +525,33 @@ async fn files_are_kept_whole_within_their_folder_and_bounds() {
     assert!(!page(&without).await.contains("id=\"notes\""));
 }
 
+#[tokio::test]
+async fn a_folder_of_files_has_one_writer_if_asked_for() {
+    let data = tempfile::tempdir().unwrap();
+    let folder = data.path().to_str().unwrap();
+    let env = [("NOGOO9_SAMPLE_DATA", folder), ("LOCK_DATA", "1")];
+    let mut first = Sample::start(&env);
+    let second = Command::new(env!("CARGO_BIN_EXE_nogoo9-sample"))
+        .env_clear()
+        .envs(env)
+        .envs([("POD_NAME", "ws-second"), ("PORT", "0")])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&second.stdout).into_owned();
+    assert_eq!(second.status.code(), Some(2), "{said}");
+    assert!(said.contains("two pods have the volume at once"), "{said}");
+    // Whoever has it can tell of it, and the lock itself is no file of the user.
+    assert_eq!(
+        first.json("/files").await,
+        json!({"files": [{"name": "two-writers-ws-second", "bytes": 0}]})
+    );
+    // However it ends, it lets go.
+    first.child.kill().unwrap();
+    first.wait().await;
+    let third = Sample::start(&env);
+    assert_eq!(third.status("/healthz").await, 200);
+}
+
 async fn page(sample: &Sample) -> String {
     let answer = reqwest::get(sample.url("/")).await.unwrap();
     answer.text().await.unwrap()

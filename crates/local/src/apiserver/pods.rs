@@ -7,7 +7,26 @@ pub(crate) mod validation;
 
 use serde_json::{Value, json};
 
+use super::failure::Failure;
 use super::object;
+use super::registry::Resource;
+
+/// The priority classes that every cluster has. Nobody can make others here.
+const PRIORITY_CLASSES: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
+
+/// Refuses what a cluster's admission refuses before anybody looks at the rest: a priority class
+/// that there is not.
+pub(crate) fn admit(pod: &Value) -> Result<(), Failure> {
+    let class = object::text(pod, "/spec/priorityClassName");
+    if class.is_empty() || PRIORITY_CLASSES.contains(&class) {
+        return Ok(());
+    }
+    Err(Failure::forbidden(
+        Resource::Pods,
+        object::name(pod),
+        &format!("no PriorityClass with name {class} was found"),
+    ))
+}
 
 /// Makes a pod as sent by a client the pod that is stored first.
 pub(crate) fn prepare_create(pod: &mut Value, now: &str) {

@@ -9,6 +9,7 @@ use super::failure::Failure;
 use super::names::{generate_name, new_uid};
 use super::object;
 use super::patch::{self, PatchType};
+use super::pods;
 use super::quota;
 use super::registry::{Resource, Served};
 use super::removal;
@@ -130,6 +131,9 @@ pub(crate) fn create_in(
         &["metadata", "creationTimestamp"],
         now.as_str(),
     );
+    if resource == Resource::Pods {
+        pods::admit(&object)?;
+    }
     strategy::prepare_create(resource, &mut object, &now);
     let name = object::name(&object).to_owned();
     let mut causes = Vec::new();

@@ -32,8 +32,12 @@ pub struct Config {
     pub start_delay: Duration,
     /// `READY_DELAY_MS`: how long its health check fails once it listens.
     pub ready_delay: Duration,
+    /// `FLAP_MS`: once it is ready its health check passes and fails by turns, for so long each.
+    pub flap: Option<Duration>,
     /// `CRASH=1`: end with exit code 1 at once.
     pub crash: bool,
+    /// `LOCK_DATA=1`: be the only one that uses the folder of files, or say so and end.
+    pub lock: bool,
 }
 
 /// A variable that cannot be used.
@@ -95,7 +99,9 @@ impl Config {
             path: text("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".to_owned()),
             start_delay: delay("START_DELAY_MS")?,
             ready_delay: delay("READY_DELAY_MS")?,
+            flap: Some(delay("FLAP_MS")?).filter(|span| !span.is_zero()),
             crash: text("CRASH").as_deref() == Some("1"),
+            lock: text("LOCK_DATA").as_deref() == Some("1"),
         })
     }
 
@@ -166,6 +172,7 @@ mod tests {
             ("POD_IP", "here"),
             ("START_DELAY_MS", "-1"),
             ("READY_DELAY_MS", "1s"),
+            ("FLAP_MS", "often"),
         ] {
             let error = read(&[(name, value)]).unwrap_err();
             assert!(

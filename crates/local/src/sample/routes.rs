@@ -56,13 +56,25 @@ pub(super) fn router(sample: Arc<Sample>) -> Router {
 
 /// 200 while it can serve: not before it is ready, not once it is asked to end.
 async fn health(State(sample): Shared) -> (StatusCode, &'static str) {
+    let ready_for = Instant::now().checked_duration_since(sample.ready_at);
     if sample.closing.is_cancelled() {
         (StatusCode::SERVICE_UNAVAILABLE, "ending\n")
-    } else if Instant::now() < sample.ready_at {
+    } else if ready_for.is_none() {
         (StatusCode::SERVICE_UNAVAILABLE, "starting\n")
+    } else if is_down(ready_for, sample.config.flap) {
+        (StatusCode::SERVICE_UNAVAILABLE, "flapping\n")
     } else {
         (StatusCode::OK, "ok\n")
     }
+}
+
+/// Whether a sample that flaps is in one of its bad spans: every second one.
+fn is_down(ready_for: Option<Duration>, flap: Option<Duration>) -> bool {
+    let (Some(ready_for), Some(span)) = (ready_for, flap) else {
+        return false;
+    };
+    let spans = ready_for.as_millis().checked_div(span.as_millis());
+    spans.is_some_and(|spans| spans % 2 == 1)
 }
 
 async fn info(State(sample): Shared) -> Json<Value> {
@@ -194,4 +206,19 @@ async fn landing(headers: HeaderMap) -> Json<Value> {
 async fn die(State(sample): Shared) -> StatusCode {
     sample.died.cancel();
     std::future::pending().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_second_span_is_bad() {
+        let at = |ms| Some(Duration::from_millis(ms));
+        let down: Vec<bool> = [0, 99, 100, 199, 200, 350]
+            .map(|ms| is_down(at(ms), at(100)))
+            .into();
+        assert_eq!(down, [false, false, true, true, false, true]);
+        assert!(!is_down(at(150), None) && !is_down(None, at(100)));
+    }
 }
