@@ -3,7 +3,9 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use anyhow::Context as _;
-use nogoo9_local::supervisor::{DEFAULT_LISTEN, DataDir, Programs, UpOptions, check_listen, up};
+use nogoo9_local::supervisor::{
+    DEFAULT_LISTEN, DataDir, Part, Programs, UpOptions, check_listen, up,
+};
 use nogoo9_runtime::{
     config::Problems,
     shutdown::Shutdown,
@@ -48,6 +50,19 @@ pub(crate) struct UpArgs {
     /// A further flag for the proxy, as in `--proxy-flag=--hold-timeout=60`; may be repeated.
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     proxy_flag: Vec<String>,
+    /// Do not start this part, but print how to: for running it in a debugger, or with other
+    /// flags; may be repeated.
+    #[arg(long, value_name = "PART", value_enum)]
+    without: Vec<WithoutPart>,
+}
+
+/// What `--without` takes.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum WithoutPart {
+    /// nogoo9-control
+    Control,
+    /// nogoo9-proxy
+    Proxy,
 }
 
 const EXAMPLES: &str = "\
@@ -102,6 +117,14 @@ pub(crate) fn run(args: &UpArgs) -> anyhow::Result<()> {
         log: log.to_owned(),
         control_flags: args.control_flag.clone(),
         proxy_flags: args.proxy_flag.clone(),
+        without: args
+            .without
+            .iter()
+            .map(|part| match part {
+                WithoutPart::Control => Part::Control,
+                WithoutPart::Proxy => Part::Proxy,
+            })
+            .collect(),
         programs: Programs::beside(&me)?,
     };
     let dir = if args.ephemeral {

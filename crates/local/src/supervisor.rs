@@ -47,6 +47,15 @@ pub const WORKSPACES_NAMESPACE: &str = "nogoo9-workspaces";
 /// The address of the proxy unless another is asked for.
 pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9009);
 
+/// A part that somebody else may run: under a debugger, with other flags, or twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// `nogoo9-control`.
+    Control,
+    /// `nogoo9-proxy`.
+    Proxy,
+}
+
 /// How to run.
 #[derive(Clone, Debug)]
 pub struct UpOptions {
@@ -62,6 +71,8 @@ pub struct UpOptions {
     pub control_flags: Vec<String>,
     /// Further flags for the proxy.
     pub proxy_flags: Vec<String>,
+    /// Parts that are not started; their addresses are kept for whoever starts them.
+    pub without: Vec<Part>,
     /// Where the programs are.
     pub programs: Programs,
 }

@@ -488,6 +488,46 @@ async fn an_exclusive_claim_is_one_pods_at_a_time_and_keeps_its_data() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_pod_of_nothing_is_ready_holds_its_claim_and_is_no_process() {
+    let cluster = Cluster::start().await;
+    cluster.create_claim("data", "ReadWriteOnce").await;
+    let nothing = |name: &str| {
+        json!({"containers": [{"name": "c", "image": "nogoo9-nothing:1.0",
+            "volumeMounts": [{"name": "d", "mountPath": name}]}],
+            "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]})
+    };
+    cluster.create("first", nothing("/a")).await;
+    let first = cluster.until_ready("first").await;
+    assert_eq!(phase(&first), "Running");
+    assert!(!pod_ip(&first).is_empty(), "{first}");
+    let refused = tokio::net::TcpStream::connect((pod_ip(&first), 1)).await;
+    assert_eq!(
+        refused.unwrap_err().kind(),
+        std::io::ErrorKind::ConnectionRefused
+    );
+    cluster.create("second", nothing("/b")).await;
+    cluster.until_reason("second", "FailedMount").await;
+    // It ends when it is told to, whatever its grace.
+    cluster.delete("first", 3600).await;
+    cluster.until_gone("first").await;
+    let second = cluster.until_ready("second").await;
+    assert_ne!(pod_ip(&first), pod_ip(&second));
+
+    let mut spec = nothing("/c");
+    spec["containers"][0]["command"] = json!(["/no/such/program"]);
+    spec["volumes"] = json!([]);
+    spec["containers"][0]["volumeMounts"] = json!([]);
+    cluster.create("third", spec).await;
+    let third = cluster
+        .until("third", "cannot start", |pod| {
+            container(pod)["lastState"]["terminated"]["reason"] == "StartError"
+        })
+        .await;
+    assert_eq!(container(&third)["ready"], false);
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_api_serves_the_logs_of_this_run_and_the_last() {
     let cluster = Cluster::embedded().await;
     let text = "echo run; if [ -e $HOME/again ]; then exec sleep 1000; fi; touch $HOME/again; echo oops; exit 1";

@@ -8,6 +8,10 @@
 //! For development, a tag that ends in `_slow-pull-N` + `s` or `m`
 //! (`nogoo9-sample:2.0_slow-pull-90s`) takes that long to pull, at most an hour. The
 //! suffix is not part of the tag that the program sees.
+//!
+//! An image may also be *nothing* ([`LocalImages::nothing`]): its containers run, are
+//! ready, end when told to and hold their volumes, as any other does, but are no process.
+//! Hundreds of them cost next to nothing, and whoever talks to one is refused.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,13 +20,15 @@ use std::time::Duration;
 /// Image names with a local meaning.
 #[derive(Debug, Clone, Default)]
 pub struct LocalImages {
-    programs: BTreeMap<String, PathBuf>,
+    /// `None`: nothing.
+    programs: BTreeMap<String, Option<PathBuf>>,
 }
 
 /// What a container of an image runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Image {
-    pub(crate) program: PathBuf,
+    /// `None`: nothing.
+    pub(crate) program: Option<PathBuf>,
     pub(crate) tag: String,
     /// How long it takes to pull; zero for all but slow images.
     pub(crate) pull: Duration,
@@ -58,7 +64,14 @@ impl LocalImages {
     /// only, which wins over the repository).
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, program: impl Into<PathBuf>) -> Self {
-        self.programs.insert(name.into(), program.into());
+        self.programs.insert(name.into(), Some(program.into()));
+        self
+    }
+
+    /// Adds an image whose containers are no process, unless their spec has a `command`.
+    #[must_use]
+    pub fn nothing(mut self, name: impl Into<String>) -> Self {
+        self.programs.insert(name.into(), None);
         self
     }
 
@@ -146,6 +159,7 @@ mod tests {
         LocalImages::new()
             .with("nogoo9-sample", "/bin/sample")
             .with("nogoo9-sample:next", "/bin/next")
+            .nothing("nogoo9-nothing")
     }
 
     #[test]
@@ -173,7 +187,7 @@ mod tests {
             let image = images().resolve(name).unwrap();
             assert_eq!(
                 (
-                    image.program.to_str().unwrap(),
+                    image.program.unwrap().to_str().unwrap(),
                     image.tag.as_str(),
                     image.pull.as_secs()
                 ),
@@ -181,6 +195,12 @@ mod tests {
                 "{name}"
             );
         }
+    }
+
+    #[test]
+    fn nothing_is_an_image_too() {
+        let image = images().resolve("nogoo9-nothing:2.0").unwrap();
+        assert_eq!((image.program, image.tag.as_str()), (None, "2.0"));
     }
 
     #[test]

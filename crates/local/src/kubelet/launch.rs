@@ -118,7 +118,7 @@ pub(crate) async fn launch(agent: &Agent, order: &Order) -> Result<Launched, Fai
         }
         None => home,
     };
-    let (program, args) = command(&order.spec, &image, &env, &cwd)?;
+    let command = command(&order.spec, &image, &env, &cwd)?;
     agent.recorder.record(
         &order.pod,
         order.container(),
@@ -127,12 +127,16 @@ pub(crate) async fn launch(agent: &Agent, order: &Order) -> Result<Launched, Fai
         format!("Created container: {}", order.spec.name),
     );
     let around = Surroundings { env, cwd, sandbox };
-    let (process, running) =
-        process::spawn(&agent.shim, &program, &args, &around, Some(&message.log)).map_err(
-            |error| Failure::Start {
-                message: format!("cannot start the pod shim: {error}"),
-            },
-        )?;
+    let (process, running) = match command {
+        Some((program, args)) => {
+            process::spawn(&agent.shim, &program, &args, &around, Some(&message.log)).map_err(
+                |error| Failure::Start {
+                    message: format!("cannot start the pod shim: {error}"),
+                },
+            )?
+        }
+        None => process::nothing(),
+    };
     agent.recorder.record(
         &order.pod,
         order.container(),
@@ -140,7 +144,8 @@ pub(crate) async fn launch(agent: &Agent, order: &Order) -> Result<Launched, Fai
         "Started",
         format!("Started container {}", order.spec.name),
     );
-    let image_id = format!("local://{}@{}", image.program.display(), image.tag);
+    let program = image.program.as_deref().unwrap_or(Path::new("nothing"));
+    let image_id = format!("local://{}@{}", program.display(), image.tag);
     Ok(Launched {
         process,
         running,
@@ -334,13 +339,14 @@ fn config_map_data(map: ConfigMap) -> BTreeMap<String, Vec<u8>> {
     text.chain(binary).collect()
 }
 
-/// `command` replaces the image's program, `args` are passed to either.
+/// `command` replaces the image's program, `args` are passed to either. `None`: the image is
+/// nothing, and nothing replaces it.
 fn command(
     spec: &core::Container,
     image: &Image,
     env: &BTreeMap<String, String>,
     cwd: &Path,
-) -> Result<(PathBuf, Vec<String>), Failure> {
+) -> Result<Option<(PathBuf, Vec<String>)>, Failure> {
     let expanded = |list: Option<&Vec<String>>| -> Vec<String> {
         list.into_iter()
             .flatten()
@@ -349,17 +355,17 @@ fn command(
     };
     let mut words = expanded(spec.command.as_ref());
     let args = expanded(spec.args.as_ref());
-    let program = if words.is_empty() {
-        image.program.to_string_lossy().into_owned()
-    } else {
-        words.remove(0)
+    let program = match (&image.program, words.is_empty()) {
+        (_, false) => words.remove(0),
+        (Some(program), true) => program.to_string_lossy().into_owned(),
+        (None, true) => return Ok(None),
     };
     let path = env.get("PATH").map_or(DEFAULT_PATH, String::as_str);
     let file = find_program(&program, path, cwd).ok_or_else(|| Failure::Start {
         message: format!("exec: \"{program}\": executable file not found in $PATH"),
     })?;
     words.extend(args);
-    Ok((file, words))
+    Ok(Some((file, words)))
 }
 
 /// Keeps the logs of this run and the one before, as `kubectl logs -p` needs them.

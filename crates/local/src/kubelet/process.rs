@@ -42,8 +42,9 @@ pub(crate) struct Process {
     orders: mpsc::Sender<Order>,
 }
 
+/// What a process is told.
 #[derive(Debug)]
-enum Order {
+pub(crate) enum Order {
     Terminate,
     Kill,
 }
@@ -61,9 +62,18 @@ impl Process {
     }
 }
 
-/// A spawned shim whose end has to be awaited with [`Running::exit_code`].
+/// What was started, and whose end has to be awaited with [`Running::exit_code`].
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) enum Running {
+    /// A spawned shim with all that is below it.
+    Shim(Shim),
+    /// Nothing: it ends when it is told to.
+    Nothing(mpsc::Receiver<Order>),
+}
+
+/// A spawned shim.
+#[derive(Debug)]
+pub(crate) struct Shim {
     child: Child,
     orders: mpsc::Receiver<Order>,
     mark: OsString,
@@ -104,17 +114,35 @@ pub(crate) fn spawn(
     let (orders, receiver) = mpsc::channel(8);
     Ok((
         Process { orders },
-        Running {
+        Running::Shim(Shim {
             child,
             orders: receiver,
             mark,
-        },
+        }),
     ))
+}
+
+/// A container that is no process. It ends well when it is asked to.
+pub(crate) fn nothing() -> (Process, Running) {
+    let (orders, receiver) = mpsc::channel(8);
+    (Process { orders }, Running::Nothing(receiver))
 }
 
 impl Running {
     /// Waits for the end; 128 + n for a process that signal n ended.
-    pub(crate) async fn exit_code(mut self) -> i32 {
+    pub(crate) async fn exit_code(self) -> i32 {
+        match self {
+            Self::Shim(shim) => shim.exit_code().await,
+            Self::Nothing(mut orders) => match orders.recv().await {
+                Some(Order::Terminate) => 0,
+                Some(Order::Kill) | None => 128 + Signal::SIGKILL as i32,
+            },
+        }
+    }
+}
+
+impl Shim {
+    async fn exit_code(mut self) -> i32 {
         // The shim lives as long as the other end of this pipe is open.
         let mut lifeline = self.child.stdin.take();
         let mut stuck = None;

@@ -37,6 +37,13 @@ fn text(ready: &Ready, own_data_dir: bool, colour: bool) -> String {
     } else {
         format!(" -n {WORKSPACES_NAMESPACE}")
     };
+    let mut yours = String::new();
+    for (part, command) in &ready.commands {
+        yours += &format!(
+            "\x20 {part} is yours to start:\n    {}\n\n",
+            command.join(" ")
+        );
+    }
     format!(
         "\n{title}\n\n\
          \x20 Console     {url}\n\
@@ -46,6 +53,7 @@ fn text(ready: &Ready, own_data_dir: bool, colour: bool) -> String {
          \x20 Token       nogoo9 token alice{folder}\n\
          \x20 kubectl     kubectl --kubeconfig {kubeconfig}{namespace} get pods -w\n\
          \x20 Logs        {logs}\n\n\
+         {yours}\
          Ctrl-C stops everything.\n",
         title = bold("nogoo9 is ready"),
         url = bold(&ready.url),

@@ -42,6 +42,15 @@ pub(super) struct Launch {
     pub(super) grace: Duration,
 }
 
+impl Launch {
+    /// The program itself with its flags, for a person to run.
+    pub(super) fn unguarded(&self) -> Vec<String> {
+        let words = self.args.iter().map(|word| word.to_string_lossy());
+        let program = words.skip_while(|word| word != "--").skip(1);
+        program.map(std::borrow::Cow::into_owned).collect()
+    }
+}
+
 /// What is known of a child.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Status {

@@ -2,6 +2,7 @@
 //! whether a part is ready.
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -61,6 +62,9 @@ pub struct Ready {
     pub data_dir: PathBuf,
     /// The processes.
     pub pids: Pids,
+    /// Command lines of the parts that this instance was told to leave to others.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub commands: BTreeMap<String, Vec<String>>,
 }
 
 /// Process ids; a part that is down, or not part of this instance, is `null`.

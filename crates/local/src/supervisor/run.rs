@@ -10,9 +10,9 @@ use tokio::{task::JoinHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    CLIENT_ID, DataDir, UpError, UpOptions, WORKSPACES_NAMESPACE, banner, check_listen,
+    CLIENT_ID, DataDir, Part, UpError, UpOptions, WORKSPACES_NAMESPACE, banner, check_listen,
     cluster::{self, Kubeconfigs},
-    components::{CONTROL, PROXY, Wiring},
+    components::Wiring,
     keeper::{Keeper, Launch},
     logs::Sink,
     ports::{self, Ports},
@@ -128,15 +128,24 @@ impl Up {
 
         ports.control.release();
         ports.control_admin.release();
-        let control = self.child(wiring.control(), &spawner).await?;
-        self.parts.control = Some(control);
+        if !options.without.contains(&Part::Control) {
+            let control = self.child(wiring.control(), &spawner).await?;
+            self.parts.control = Some(control);
+        }
         ports.listen.release();
         ports.proxy_admin.release();
-        let proxy = self.child(wiring.proxy(), &spawner).await?;
-        self.parts.proxy = Some(proxy);
-        self.await_ready(CONTROL, &http, &ready.admin_control)
-            .await?;
-        self.await_ready(PROXY, &http, &ready.admin_proxy).await?;
+        if !options.without.contains(&Part::Proxy) {
+            let proxy = self.child(wiring.proxy(), &spawner).await?;
+            self.parts.proxy = Some(proxy);
+        }
+        for (part, admin) in [
+            (&self.parts.control, &ready.admin_control),
+            (&self.parts.proxy, &ready.admin_proxy),
+        ] {
+            if let Some(keeper) = part {
+                self.await_ready(keeper, &http, admin).await?;
+            }
+        }
 
         self.publish(&ready)?;
         banner::print(
@@ -169,6 +178,18 @@ impl Up {
             admin_token_file: wiring.admin_token.clone(),
             data_dir: self.dir.path().to_owned(),
             pids: Pids::default(),
+            commands: self
+                .options
+                .without
+                .iter()
+                .map(|part| {
+                    let launch = match part {
+                        Part::Control => wiring.control(),
+                        Part::Proxy => wiring.proxy(),
+                    };
+                    (launch.name.to_owned(), launch.unguarded())
+                })
+                .collect(),
         }
     }
 
@@ -218,7 +239,9 @@ impl Up {
             node_name: NODE.to_owned(),
             data_dir: self.dir.path().to_owned(),
             shim: vec![programs.nogoo9.clone().into(), "pod-shim".into()],
-            images: LocalImages::new().with("nogoo9-sample", &programs.sample),
+            images: LocalImages::new()
+                .with("nogoo9-sample", &programs.sample)
+                .nothing("nogoo9-nothing"),
         };
         let stop = CancellationToken::new();
         let kubelet = kubelet::run(config, stop.clone());
@@ -254,17 +277,13 @@ impl Up {
 
     async fn await_ready(
         &self,
-        name: &'static str,
+        keeper: &Keeper,
         http: &reqwest::Client,
         admin: &str,
     ) -> Result<(), UpError> {
-        let keepers = [&self.parts.control, &self.parts.proxy];
-        let keeper = keepers.into_iter().flatten().find(|k| k.name == name);
         let deadline = Instant::now() + START_BOUND;
         while let Err(reason) = probe(http, admin).await {
-            if let Some(keeper) = keeper {
-                self.look(keeper, deadline, &reason)?;
-            }
+            self.look(keeper, deadline, &reason)?;
             tokio::time::sleep(LOOK).await;
         }
         Ok(())

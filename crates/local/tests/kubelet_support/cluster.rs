@@ -347,7 +347,9 @@ pub(crate) fn kubelet_config(client: Client, data_dir: &Path, node: &str) -> Kub
         node_name: node.into(),
         data_dir: data_dir.to_owned(),
         shim: vec![env!("CARGO_BIN_EXE_nogoo9-pod-shim").into()],
-        images: LocalImages::new().with("nogoo9-sample", env!("CARGO_BIN_EXE_nogoo9-sample")),
+        images: LocalImages::new()
+            .with("nogoo9-sample", env!("CARGO_BIN_EXE_nogoo9-sample"))
+            .nothing("nogoo9-nothing"),
     }
 }
 
