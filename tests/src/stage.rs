@@ -212,7 +212,9 @@ pub async fn tidy(target: &Target, ids: &[&str], templates: &[&Template]) -> any
         until(&format!("{id} to be gone"), LONG, || async {
             let pods = target.cluster().pod_names(id).await?;
             let claims = claims(target, id).await?;
-            let record = target.cluster().record(id).await?.is_some();
+            // What stays for a while is a tombstone, which says that nothing else does.
+            let record = target.cluster().record(id).await?;
+            let record = record.is_some_and(|record| record["goneAt"].is_null());
             let gone = pods.is_empty() && claims.is_empty() && !record;
             Ok(Observation::when(gone, (), (pods, claims.len(), record)))
         })

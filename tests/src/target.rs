@@ -8,14 +8,19 @@ mod real;
 pub use real::Real;
 
 use crate::{Api, Cluster, Edge, Generation, Ground, Options, Sdk, Site, Template, ToolResult};
+use nogoo9_local::idp;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::time::Duration;
 use tokio::sync::Mutex;
 use url::Url;
 
 /// Names the file that describes a real cluster; see [`Real`].
 const REAL: &str = "NOGOO9_TEST_CLUSTER";
+
+/// Life of a stranger's token: longer than any suite.
+const TOKEN_LIFE: Duration = Duration::from_secs(3600);
 
 /// Embedded or real.
 #[derive(Debug)]
@@ -86,21 +91,39 @@ impl Target {
         &self.cluster
     }
 
-    /// A bearer token of the user, one for the whole run.
+    /// A bearer token of the user, one for the whole run. Who is no user of the identity provider's
+    /// gets one all the same, as an ordinary user: any subject will do.
     ///
     /// # Errors
-    /// There is no such user.
+    /// The provider has no key.
     pub async fn token(&self, user: &str) -> anyhow::Result<String> {
         let mut tokens = self.tokens.lock().await;
         if let Some(token) = tokens.get(user) {
             return Ok(token.clone());
         }
         let token = match &self.place {
+            _ if !is_known(user) => self.token_of_stranger(user).await?,
             Place::Embedded(site) => site.token(user).await?,
             Place::Real(real) => real.token(user)?,
         };
         tokens.insert(user.to_owned(), token.clone());
         Ok(token)
+    }
+
+    /// As a user's, from the same issuer for the same audience, with another subject.
+    async fn token_of_stranger(&self, sub: &str) -> anyhow::Result<String> {
+        let (data, users) = match &self.place {
+            Place::Embedded(site) => (site.data_dir(), site.token("alice").await?),
+            Place::Real(real) => (real.idp_dir().to_owned(), real.token("alice")?),
+        };
+        let claims = users.split('.').nth(1).unwrap_or_default();
+        let claims = data_encoding::BASE64URL_NOPAD.decode(claims.as_bytes())?;
+        let claims: Value = serde_json::from_slice(&claims)?;
+        let claim = |name: &str| claims[name].as_str().unwrap_or_default().to_owned();
+        let (issuer, audience) = (claim("iss"), claim("aud"));
+        Ok(idp::mint_for_subject(
+            &data, &issuer, sub, &audience, TOKEN_LIFE,
+        )?)
     }
 
     /// The JSON API in the name of a user.
@@ -163,6 +186,10 @@ impl Target {
             Place::Real(real) => real.routed(id, pod).await,
         }
     }
+}
+
+fn is_known(user: &str) -> bool {
+    idp::USERS.iter().any(|known| known.sub == user)
 }
 
 impl Ground for Target {

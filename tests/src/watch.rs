@@ -137,6 +137,12 @@ impl History {
         counts.max().unwrap_or_default()
     }
 
+    /// The pods by name, after each event.
+    #[must_use]
+    pub fn states(&self) -> &[BTreeMap<String, Pod>] {
+        &self.0
+    }
+
     /// Whether that pod, once it was there, stayed and was never told to go.
     #[must_use]
     pub fn kept(&self, name: &str) -> bool {

@@ -234,6 +234,37 @@ pub fn mint(
     key.sign("at+jwt", &claims)
 }
 
+/// [`mint`] for a subject that cannot sign in here, with the roles of an ordinary user. Subjects of
+/// other providers look like anything; what is told so has to work with them all the same.
+///
+/// # Errors
+/// [`IdpError`]: no key there.
+pub fn mint_for_subject(
+    data_dir: &Path,
+    issuer: &str,
+    sub: &str,
+    audience: &str,
+    ttl: Duration,
+) -> Result<String, IdpError> {
+    let key = SigningKey::read(data_dir)?;
+    let [somebody, ..] = &USERS;
+    let claims = AccessClaims {
+        sub: sub.to_owned(),
+        name: sub.to_owned(),
+        email: String::new(),
+        ..AccessClaims::new(
+            somebody,
+            issuer,
+            audience,
+            "nogoo9-cli",
+            "openid",
+            now(),
+            ttl,
+        )
+    };
+    key.sign("at+jwt", &claims)
+}
+
 /// Unix seconds.
 fn now() -> i64 {
     jiff::Timestamp::now().as_second()

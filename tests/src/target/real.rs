@@ -138,6 +138,10 @@ impl Real {
         &self.about.control_deployment
     }
 
+    pub(super) fn idp_dir(&self) -> &Path {
+        &self.about.idp_dir
+    }
+
     pub(super) fn token(&self, user: &str) -> anyhow::Result<String> {
         let audience = self.about.public_url.join("mcp")?;
         let (dir, issuer) = (&self.about.idp_dir, &self.about.issuer);

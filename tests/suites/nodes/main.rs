@@ -5,11 +5,8 @@
 
 mod cases;
 mod faults;
-#[path = "../multiuser/stage.rs"]
-#[allow(dead_code, reason = "not every case needs all of it")]
-mod stage;
 
-use nogoo9_tests::{Results, Suite, Target};
+use nogoo9_tests::{Results, Suite, Target, stage};
 use std::process::ExitCode;
 use std::time::Duration;
 
