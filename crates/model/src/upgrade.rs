@@ -147,6 +147,8 @@ pub fn plan(observed: &Observed<'_>, now: UnixSeconds) -> Plan {
 }
 
 #[cfg(test)]
+mod drain_tests;
+#[cfg(test)]
 mod misfortune_tests;
 #[cfg(test)]
 mod recreate_tests;

@@ -398,7 +398,6 @@ impl Cluster {
                     self.now = until.unwrap_or(0).max(self.now + 1);
                     let serves = select::active(&self.pods).is_some();
                     match reason {
-                        Wait::Duplicates { .. } => self.admin_looks(),
                         // What serves is not deleted to make room for what should: the quota grows.
                         Wait::Rejected { .. } if serves => self.quota = None,
                         _ => {}
@@ -407,19 +406,6 @@ impl Cluster {
             }
         }
         panic!("did not converge: {:?}\n{:#?}", self.plan(), self.record);
-    }
-}
-
-impl Cluster {
-    /// An admin takes away the pods of other versions that somebody made.
-    fn admin_looks(&mut self) {
-        let record = self.record.as_ref().expect("a record");
-        let own = record.pod.uid.clone();
-        self.pods.retain(|pod| {
-            !self.strange.contains(&pod.uid)
-                || pod.template == record.template
-                || own.as_ref() == Some(&pod.uid)
-        });
     }
 }
 

@@ -314,7 +314,7 @@ fn a_duplicate_goes_when_it_is_routed_past_and_unused() {
 }
 
 #[test]
-fn a_duplicate_that_took_the_traffic_becomes_the_workspaces_own() {
+fn a_duplicate_that_took_the_traffic_becomes_the_workspaces_own_unless_it_is_another_version() {
     let record = running();
     let mut newer = pod("u2", 2);
     newer.template = record.template.clone();
@@ -324,8 +324,15 @@ fn a_duplicate_that_took_the_traffic_becomes_the_workspaces_own() {
     let mut strange = pod("u2", 2);
     strange.template.version = "v9".into();
     let mut cluster = Cluster::new(running(), vec![pod("u1", 1), strange]);
-    steps(&mut cluster, &["record", "wait"]);
-    assert_eq!(cluster.pods.len(), 2, "an admin has to look");
+    steps(&mut cluster, &["record", "patch", "delete"]);
+    let states = cluster.pods.iter().map(|pod| (pod.state, pod.deleting));
+    assert_eq!(
+        states.collect::<Vec<_>>(),
+        [
+            (UpgradeState::Committed, false),
+            (UpgradeState::Aborted, true)
+        ]
+    );
 }
 
 #[test]
