@@ -11,6 +11,7 @@ use axum::extract::Query;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::get;
 use axum::{Json, Router};
+use futures::future::join_all;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use nogoo9_control::upgrade::{Discovery, Proxies};
@@ -21,11 +22,13 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use support::{Faults, SYSTEM, Site};
 use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
+use url::Url;
 
 const SERVICE: &str = "nogoo9-proxy-admin";
 const TOKEN: &str = "the-token-that-proxies-ask-for";
@@ -169,4 +172,50 @@ async fn every_listed_proxy_is_asked_and_none_is_forgotten() {
         .unwrap()
         .discovered_by(discovery);
     until(&too, &[&url(1)], &[]).await;
+}
+
+/// A proxy that takes connections and never says a word, as one whose node is cut off in the middle
+/// of everything: it counts who has knocked.
+async fn mute(address: SocketAddr) -> (SocketAddr, Arc<AtomicUsize>, AbortOnDropHandle<()>) {
+    let listener = TcpListener::bind(address).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let knocked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&knocked);
+    let listen = async move {
+        let mut open = Vec::new();
+        loop {
+            open.push(listener.accept().await.unwrap());
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    (
+        address,
+        knocked,
+        AbortOnDropHandle::new(tokio::spawn(listen)),
+    )
+}
+
+#[tokio::test]
+async fn one_that_is_cut_off_holds_up_nobody_and_is_heard_once_it_is_back() {
+    let _already = rustls::crypto::ring::default_provider().install_default();
+    let (well, _well) = proxy(([127, 64, 1, 1], 0).into()).await;
+    let (address, knocked, cut_off) = mute(([127, 64, 1, 2], 0).into()).await;
+    let url = |address: SocketAddr| Url::parse(&format!("http://{address}")).unwrap();
+    let urls = vec![url(well), url(address)];
+    let proxies = Proxies::new(urls, Some(Secret::new(TOKEN))).unwrap();
+    let (well, cut) = (url(well).to_string(), url(address).to_string());
+    let silent = |reports: &[ProxyReport]| split(reports)[1].contains(&cut.as_str());
+    assert!(silent(&proxies.reports("dev").await));
+    // However many workspaces drain at once, at most one of them waits for it.
+    let many: Vec<String> = (0..20).map(|n| format!("dev-{n}")).collect();
+    for reports in join_all(many.iter().map(|id| proxies.reports(id))).await {
+        assert!(silent(&reports), "{reports:?}");
+    }
+    assert!(knocked.load(Ordering::Relaxed) <= 2, "{knocked:?}");
+
+    cut_off.abort();
+    // Its listener is closed once it has ended.
+    assert!(cut_off.await.is_err());
+    let (_, _back) = proxy(address).await;
+    until(&proxies, &[&well, &cut], &[]).await;
 }

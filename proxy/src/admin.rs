@@ -3,6 +3,7 @@
 use crate::sessions::Sessions;
 use crate::table::Table;
 use axum::extract::{Query, State};
+use axum::http::StatusCode;
 use axum::routing::get;
 use axum::{Json, Router};
 use nogoo9_model::wire;
@@ -35,12 +36,47 @@ async fn routes(State(facts): State<Facts>) -> Json<wire::Routes> {
     Json(facts.table.to_wire())
 }
 
-async fn open(State(facts): State<Facts>, Query(which): Query<Which>) -> Json<wire::Sessions> {
+/// One that has not listed all pods yet may be about to route to any of them: it says so, and
+/// counts as one that gives no answer.
+async fn open(
+    State(facts): State<Facts>,
+    Query(which): Query<Which>,
+) -> Result<Json<wire::Sessions>, (StatusCode, &'static str)> {
+    if !facts.table.is_complete() {
+        let why = "this proxy has not listed all pods yet\n";
+        return Err((StatusCode::SERVICE_UNAVAILABLE, why));
+    }
     // The route first: see the module `sessions` for why the order matters.
     let active = facts
         .table
         .get(&which.workspace)
         .and_then(|workspace| workspace.route().active().map(|pod| pod.uid.to_string()));
     fence(Ordering::SeqCst);
-    Json(facts.sessions.to_wire(&which.workspace, active))
+    Ok(Json(facts.sessions.to_wire(&which.workspace, active)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::TcpListener;
+
+    #[tokio::test]
+    async fn it_vouches_for_nothing_before_all_pods_were_listed() {
+        let _already = rustls::crypto::ring::default_provider().install_default();
+        let table = Table::new();
+        let routes = router(table.clone(), Sessions::new(), Some(Secret::new("token")));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let ask = || async {
+            let url = format!("http://{address}/sessions?workspace=dev");
+            http.get(url).bearer_auth("token").send().await.unwrap()
+        };
+        assert_eq!(ask().await.status().as_u16(), 503);
+        table.complete();
+        let said: wire::Sessions = ask().await.json().await.unwrap();
+        assert_eq!(said.version, wire::VERSION);
+        assert_eq!((said.active, said.sessions.len()), (None, 0));
+    }
 }

@@ -6,12 +6,16 @@ use futures::future::join_all;
 use nogoo9_model::upgrade::ProxyReport;
 use nogoo9_model::wire::Sessions;
 use nogoo9_runtime::secret::Secret;
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use url::Url;
 
 /// Longest wait for a proxy's answer.
 const ANSWER: Duration = Duration::from_secs(2);
+/// How long one that gave no answer is not asked again, for whatever workspace: many may drain at
+/// once, and none of them shall wait for it by itself.
+const PAUSE: Duration = Duration::from_secs(1);
 /// Largest answer, in bytes.
 const LIMIT: usize = 1024 * 1024;
 
@@ -22,6 +26,8 @@ pub struct Proxies {
     urls: Vec<Url>,
     discovery: Option<Arc<Discovery>>,
     token: Option<Secret>,
+    /// Those that gave no answer, and when they are asked again.
+    silent: Arc<Mutex<HashMap<Url, Instant>>>,
 }
 
 impl Proxies {
@@ -39,6 +45,7 @@ impl Proxies {
             urls,
             discovery: None,
             token,
+            silent: Arc::default(),
         })
     }
 
@@ -56,14 +63,11 @@ impl Proxies {
         let found = self.discovery.as_ref().map(|discovery| discovery.found());
         let Found { mut urls, silent } = found.unwrap_or_default();
         urls.extend(self.urls.iter().cloned());
+        self.silent().retain(|url, _| urls.contains(url));
         let mut reports = join_all(urls.iter().map(|url| async move {
-            let answer = self.ask(url, workspace).await;
-            if let Err(error) = &answer {
-                tracing::warn!(proxy = %url, %error, "a proxy gave no answer");
-            }
             ProxyReport {
                 proxy: url.to_string(),
-                answer: answer.ok(),
+                answer: self.answer(url, workspace).await,
             }
         }))
         .await;
@@ -75,6 +79,39 @@ impl Proxies {
             }
         }));
         reports
+    }
+
+    /// What the proxy says; `None`: nothing, or nothing a moment ago.
+    async fn answer(&self, url: &Url, workspace: &str) -> Option<Sessions> {
+        if let Some(again) = self.silent().get_mut(url) {
+            let now = Instant::now();
+            if now < *again {
+                return None;
+            }
+            // One asks, the others do not wait for it.
+            *again = now + ANSWER + PAUSE;
+        }
+        let answer = self.ask(url, workspace).await;
+        let mut silent = self.silent();
+        match answer {
+            Ok(answer) => {
+                if silent.remove(url).is_some() {
+                    tracing::info!(proxy = %url, "a proxy answers again");
+                }
+                Some(answer)
+            }
+            Err(error) => {
+                if silent.insert(url.clone(), Instant::now() + PAUSE).is_none() {
+                    tracing::warn!(proxy = %url, %error, "a proxy gives no answer; what it may have open keeps pods up to their drain bound");
+                }
+                None
+            }
+        }
+    }
+
+    fn silent(&self) -> MutexGuard<'_, HashMap<Url, Instant>> {
+        // Whoever panicked left whole entries behind.
+        self.silent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn ask(&self, base: &Url, workspace: &str) -> Result<Sessions, String> {
