@@ -108,7 +108,8 @@ async fn put_chunk(parts: &Parts, memory: &mut Memory, next: &Chunk) -> Result<(
                 operation = next.operation,
                 workspace = target.workspace,
                 state = ?target.state,
-                why = target.error.as_ref().map(ToString::to_string),
+                // Its message may quote what a container or an admission hook says.
+                reason = target.error.as_ref().map(|why| why.reason.as_str()),
                 "target of a bulk ended"
             );
         }

@@ -215,7 +215,38 @@ impl Service {
         )
     }
 
-    /// Ends a bulk: what has not begun is cancelled, what is under way ends by itself.
+    /// Takes up no further workspaces of a bulk until it is resumed; what is under way ends by itself.
+    ///
+    /// # Errors
+    /// [`ServiceError`].
+    pub async fn pause_operation(&self, caller: &Caller, id: &str) -> Answer<Operation> {
+        self.count(
+            "pause_operation",
+            operations::pause(&self.0, caller, id).await,
+        )
+    }
+
+    /// Goes on with a bulk that was paused, or whose canary waits for approval.
+    ///
+    /// # Errors
+    /// [`ServiceError`].
+    pub async fn resume_operation(&self, caller: &Caller, id: &str) -> Answer<Operation> {
+        self.count(
+            "resume_operation",
+            operations::resume(&self.0, caller, id).await,
+        )
+    }
+
+    /// Tries again what failed of an operation, as a new one.
+    ///
+    /// # Errors
+    /// [`ServiceError`]; then nothing was touched.
+    pub async fn retry_operation(&self, caller: &Caller, id: &str) -> Answer<UpgradeAll> {
+        self.count("retry_operation", bulk::retry(&self.0, caller, id).await)
+    }
+
+    /// Ends a bulk: what has not begun is cancelled, what is under way ends by itself. Takes the
+    /// upgrade of one workspace back.
     ///
     /// # Errors
     /// [`ServiceError`].

@@ -420,6 +420,7 @@ async fn results_are_read_page_by_page() {
         pod_name: None,
         previous_pod_name: None,
         error: None,
+        under_way: None,
     });
     let id = format!("op-{}", "a".repeat(26));
     let chunks = chunks(&id, targets.collect());

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 /// The tools, as clients see them. Sorted.
-const TOOLS: [&str; 15] = [
+const TOOLS: [&str; 18] = [
     "cancel_operation",
     "delete_workspace",
     "get_capabilities",
@@ -19,6 +19,9 @@ const TOOLS: [&str; 15] = [
     "list_operations",
     "list_templates",
     "list_workspaces",
+    "pause_operation",
+    "resume_operation",
+    "retry_operation",
     "spawn_workspace",
     "start_workspace",
     "stop_workspace",

@@ -4,7 +4,9 @@ use super::memory::Memory;
 use crate::cluster::{ClusterError, Stored};
 use crate::service::{Ask, Attempt, Service, ServiceError};
 use crate::template::TemplateError;
-use nogoo9_model::bulk::{CHUNK, Sight, Target, TargetState, child, sight, stopped, under_way};
+use nogoo9_model::bulk::{
+    CHUNK, Scope, Sight, Target, TargetState, child, not_before, sight, stopped, under_way,
+};
 use nogoo9_model::container::Trouble;
 use nogoo9_model::record::{NotUpgraded, Record};
 
@@ -26,6 +28,8 @@ pub(super) async fn begin(
         loaded.head.value.id.clone(),
         loaded.head.value.actor.clone(),
     );
+    let head = loaded.head.value.bulk.as_ref();
+    let force = head.is_some_and(|head| head.scope == Scope::All);
     let chunk = memory.chunk(index / CHUNK);
     let Some((chunk, target)) =
         chunk.and_then(|chunk| Some((chunk, chunk.value.targets.get(index % CHUNK)?)))
@@ -61,6 +65,7 @@ pub(super) async fn begin(
                 parent: Some(&bulk),
                 // What fills a quota may be our own, and will end.
                 if_room: crowded(memory),
+                force,
             };
             match attempt(service, stored.as_ref(), &target, &ask).await {
                 Some(sight) => sight,
@@ -107,6 +112,9 @@ async fn attempt(
         // The id was freed and taken by somebody else: not the workspace that was meant.
         return skipped(gone());
     }
+    if let Some(why) = not_before(&stored.value, service.parts().cluster.now()) {
+        return skipped(why);
+    }
     match service.begin_upgrade(stored, ask).await {
         Ok(Attempt::Begun(record)) => {
             service.parts().engine.poke(&record.id);
@@ -117,7 +125,12 @@ async fn attempt(
             "the workspace has the newest version of its template already",
         )),
         Ok(Attempt::Full(why)) => {
-            tracing::info!(operation = ask.parent, workspace = target.workspace, %why, "bulk waits for quota");
+            tracing::info!(
+                operation = ask.parent,
+                workspace = target.workspace,
+                reason = why.reason,
+                "bulk waits for quota"
+            );
             Some(Sight::Postponed)
         }
         Ok(Attempt::Conflict) => None,

@@ -5,7 +5,7 @@
 use super::is_sign;
 use crate::cluster::{Caches, Cluster, ClusterError, Stored};
 use futures::{StreamExt, TryStreamExt, stream};
-use nogoo9_model::bulk::{CHUNK, Chunk, Sight, Target, child, sight};
+use nogoo9_model::bulk::{CHUNK, Chunk, Head, Sight, Target, child, sight};
 use nogoo9_model::operation::Operation;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -39,6 +39,32 @@ impl Note {
     /// When to try again what was postponed.
     fn again(&self) -> i64 {
         self.at.saturating_add(PAUSE)
+    }
+}
+
+/// Reads a chunk. Where somebody deleted it, one takes its place in which all have failed: the bulk
+/// has to come to an end, and nobody can tell any more what was in it.
+async fn read(
+    cluster: &Cluster,
+    id: &str,
+    head: &Head,
+    index: usize,
+) -> Result<Stored<Chunk>, ClusterError> {
+    match cluster.chunk(id, index).await {
+        Err(ClusterError::NotFound { .. }) => {}
+        other => return other,
+    }
+    let revision = head.chunks.get(index).copied().unwrap_or_default();
+    let lost = Chunk::lost(id, index, revision, head.targets_of_chunk(index));
+    tracing::error!(
+        operation = id,
+        chunk = index,
+        targets = lost.targets.len(),
+        "somebody deleted a chunk of a bulk; its targets count as failed"
+    );
+    match cluster.create_chunk(&lost).await {
+        Err(ClusterError::Exists { .. }) => cluster.chunk(id, index).await,
+        other => other,
     }
 }
 
@@ -78,6 +104,12 @@ impl Memory {
         };
         self.know(news);
         self.know(Some(head.resource_version.clone()));
+        if head.value.state.is_terminal() {
+            // Its chunks may be going already.
+            let chunks = Vec::new();
+            self.loaded = Some(Loaded { head, chunks });
+            return Ok(true);
+        }
         // Only those chunks that the head tells were written since.
         let mut had = before.map(|before| before.chunks).unwrap_or_default();
         had.retain(|chunk| bulk.chunks.get(chunk.value.index) == Some(&chunk.value.revision));
@@ -85,7 +117,7 @@ impl Memory {
             .filter(|index| !had.iter().any(|chunk| chunk.value.index == *index))
             .collect::<Vec<_>>();
         let read: Vec<Stored<Chunk>> = stream::iter(missing)
-            .map(|index| cluster.chunk(id, index))
+            .map(|index| read(cluster, id, bulk, index))
             .buffer_unordered(CALLS)
             .try_collect()
             .await?;

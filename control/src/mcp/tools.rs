@@ -270,7 +270,8 @@ impl ServerHandler for Tools {
                 "Workspaces are personal machines in the cloud, one pod each. Find them with list_workspaces; one whose \
                  `outdated` is true can be moved to the newest version of its template with upgrade_workspace, which \
                  returns at once and interrupts nobody: follow it with wait_for_operation until `done` is true. Admins move everyone's \
-                 with upgrade_all_workspaces: ask with dryRun first, then follow it in the same way.",
+                 with upgrade_all_workspaces: ask with dryRun first, then with a canary and a failureBudget, and follow it in the \
+                 same way; while it waits for approval, a person decides.",
             )
     }
 }

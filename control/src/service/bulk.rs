@@ -2,33 +2,58 @@
 //! does the rest.
 
 mod claims;
+mod retry;
+mod start;
 mod trial;
 
-use super::types::{UpgradeAll, UpgradeAllStatus, UpgradeAllWorkspaces};
-use super::{Answer, Parts, ServiceError, ids, operations};
-use crate::cluster::{ClusterError, Stored};
+pub(super) use retry::retry;
+
+use super::types::{UpgradeAll, UpgradeAllWorkspaces};
+use super::{Answer, Parts, ServiceError};
+use crate::cluster::Stored;
 use crate::template::TemplateError;
 use crate::template::source::Parsed;
-use futures::{StreamExt, TryStreamExt, stream};
+use claims::Others;
+use futures::{StreamExt, stream};
 use nogoo9_model::access::{Action, Caller, Target as About, may};
 use nogoo9_model::bulk::{
-    self, Candidate, Chunk, DEFAULT_PARALLEL, Head, MAX_PARALLEL, Target, TargetState,
+    self, Candidate, DEFAULT_PARALLEL, MAX_PARALLEL, Scope, Target, TargetState,
 };
-use nogoo9_model::name;
-use nogoo9_model::operation::{Kind, Operation, State};
 use nogoo9_model::record::Record;
+use start::Terms;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Most pod names in an answer.
-const MOST_PODS: usize = 50;
-/// Bulks under way at once.
-const MOST_RUNNING: usize = 10;
+/// Most pod names, and most workspaces under way elsewhere, in an answer.
+const MOST_NAMED: usize = 50;
 /// Calls at once.
 const CALLS: usize = 8;
 
+/// Which workspaces are asked for.
+#[derive(Default)]
+struct Choice {
+    scope: Scope,
+    template: Option<String>,
+    owner: Option<String>,
+    /// Only these, by id.
+    only: Option<BTreeSet<String>>,
+}
+
+impl Choice {
+    fn includes(&self, record: &Record) -> bool {
+        let (template, owner) = (self.template.as_ref(), self.owner.as_ref());
+        template.is_none_or(|name| *name == record.template.name)
+            && owner.is_none_or(|sub| *sub == record.owner)
+            && self
+                .only
+                .as_ref()
+                .is_none_or(|only| only.contains(&record.id))
+    }
+}
+
 /// What the bulk is about.
 struct Plan {
+    scope: Scope,
     templates: BTreeMap<String, Parsed>,
     /// With the record of each.
     targets: Vec<(Target, Arc<Stored<Record>>)>,
@@ -56,133 +81,49 @@ pub(super) async fn upgrade_all(
             problem: format!("use 1 to {MAX_PARALLEL}"),
         });
     }
-    let mut plan = plan(parts, args).await?;
-    let running = claims::running(parts);
-    let others = claims::claims(parts, &running).await?;
-    let by = plan.leave_to(&others);
+    if args.canary == Some(0) {
+        return Err(ServiceError::Invalid {
+            argument: "canary",
+            problem: "use 1 or more, or leave it out to upgrade all in one go".to_owned(),
+        });
+    }
+    let choice = Choice {
+        scope: args.scope,
+        template: args.template.clone(),
+        owner: args.user_sub.clone(),
+        only: None,
+    };
+    let mut plan = plan(parts, &choice).await?;
+    let others = Others::leave_to(parts, &mut plan).await?;
     if args.dry_run {
         return trial::dry_run(parts, caller, &plan).await;
     }
-    let upgraded = plan.to_upgrade().count();
-    if upgraded == 0 {
-        let same = running
-            .iter()
-            .find(|stored| by == [&stored.value.id].into());
-        return Ok(same
-            .and_then(|stored| claims::under_way(&stored.value, &others))
-            .unwrap_or_else(|| nothing(plan.targets.len())));
-    }
-    if running.len() >= MOST_RUNNING {
-        let running = running.len();
-        return Err(ServiceError::TooManyBulks { running });
-    }
-    let id = ids::operation()?;
-    let upgraded_pods = plan
-        .to_upgrade()
-        .take(MOST_PODS)
-        .map(|(_, stored)| {
-            let record = &stored.value;
-            let child = bulk::child(&id, &record.id);
-            let generation = record.generation.saturating_add(1);
-            name::upgrade_pod(
-                &record.owner,
-                &record.id,
-                &record.namespace,
-                &child,
-                generation,
-            )
-        })
-        .collect();
-    let total = plan.targets.len();
-    let targets = plan.targets.into_iter().map(|(target, _)| target).collect();
-    let chunks = bulk::chunks(&id, targets);
-    let now = parts.cluster.now();
-    let head = Head {
-        template: args.template.clone(),
-        owner: args.user_sub.clone(),
-        ..Head::new(max_parallel, &chunks, now)
-    };
-    let operation = Operation {
-        id: id.clone(),
-        kind: Kind::UpgradeAll,
-        actor: caller.sub.clone(),
-        parent: None,
-        state: State::Running,
-        started_at: now,
-        finished_at: None,
-        targets: Vec::new(),
-        bulk: Some(head),
-    };
-    store(parts, &chunks, &operation).await?;
-    tracing::info!(
-        operation = id,
-        actor = caller.sub,
-        total,
-        upgraded,
+    let terms = Terms {
         max_parallel,
-        "bulk upgrade begun"
-    );
-    operations::seen(parts, &id, |_| true).await;
-    let next = format!(
-        "Call wait_for_operation with this operationId until done is true; get_operation, with offset and limit, tells \
-         what became of each workspace. At most {max_parallel} are upgraded at once; requests are served meanwhile, or wait \
-         where a pod has to end before the new one starts. cancel_operation ends what has not begun."
-    );
-    Ok(UpgradeAll {
-        status: UpgradeAllStatus::Upgrading,
-        operation_id: Some(id),
-        total,
-        upgraded,
-        failed: 0,
-        upgraded_pods,
-        next,
-        targets: None,
-    })
+        canary: args.canary,
+        failure_budget: args.failure_budget,
+        choice,
+        retry_of: None,
+    };
+    start::start(parts, caller, plan, &others, terms).await
 }
 
-/// The chunks first: once the head is there, it is complete.
-async fn store(parts: &Parts, chunks: &[Chunk], operation: &Operation) -> Answer<()> {
-    let creates: Vec<_> = chunks
-        .iter()
-        .map(|chunk| parts.cluster.create_chunk(chunk))
-        .collect();
-    stream::iter(creates)
-        .buffer_unordered(CALLS)
-        .try_for_each(|_| async { Ok(()) })
-        .await?;
-    match parts.cluster.put_operation(None, operation).await {
-        Ok(_) => Ok(()),
-        // No answer says nothing: it may be there, and then it is under way.
-        Err(error @ (ClusterError::TimedOut { .. } | ClusterError::Unavailable { .. })) => {
-            match parts.cluster.operation(&operation.id).await {
-                Ok(Some(_)) => Ok(()),
-                Ok(None) | Err(_) => Err(error.into()),
-            }
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// The workspaces that are asked for and outdated, or of which nobody can tell, in order of their
+/// The workspaces that are asked for and to be upgraded, or of which nobody can tell, in order of their
 /// ids. Their templates are read live, so that a bulk right after `kubectl apply` finds them outdated.
-async fn plan(parts: &Parts, args: &UpgradeAllWorkspaces) -> Answer<Plan> {
+async fn plan(parts: &Parts, choice: &Choice) -> Answer<Plan> {
     if !parts.caches.is_synced() {
         return Err(ServiceError::Cluster {
             reason: "workspaces are still being listed".into(),
         });
     }
     let mut records = parts.caches.records();
-    records.retain(|stored| {
-        let (template, owner) = (args.template.as_ref(), args.user_sub.as_ref());
-        template.is_none_or(|name| *name == stored.value.template.name)
-            && owner.is_none_or(|sub| *sub == stored.value.owner)
-    });
+    records.retain(|stored| choice.includes(&stored.value));
     records.sort_by(|a, b| a.value.id.cmp(&b.value.id));
     let mut names: BTreeSet<String> = records
         .iter()
         .map(|stored| stored.value.template.name.clone())
         .collect();
-    names.extend(args.template.clone());
+    names.extend(choice.template.clone());
     let templates: BTreeMap<String, Parsed> = stream::iter(names)
         .map(|name| async {
             let parsed = parts.templates.read(&name).await;
@@ -192,7 +133,7 @@ async fn plan(parts: &Parts, args: &UpgradeAllWorkspaces) -> Answer<Plan> {
         .collect()
         .await;
     // A name that nobody uses and that is no template is a slip of the pen.
-    if let Some(name) = &args.template
+    if let Some(name) = &choice.template
         && records.is_empty()
         && let Some(Err(error @ TemplateError::NotFound { .. })) = templates.get(name)
     {
@@ -205,6 +146,7 @@ async fn plan(parts: &Parts, args: &UpgradeAllWorkspaces) -> Answer<Plan> {
             Some((name.as_str(), error.to_string()))
         })
         .collect();
+    let now = parts.cluster.now();
     let targets = records.into_iter().filter_map(|stored| {
         let name = stored.value.template.name.as_str();
         let version = match templates.get(name) {
@@ -215,28 +157,13 @@ async fn plan(parts: &Parts, args: &UpgradeAllWorkspaces) -> Answer<Plan> {
             record: &stored.value,
             version,
         };
-        let target = bulk::consider(candidate)?;
+        let target = bulk::consider(candidate, choice.scope, now)?;
         Some((target, stored))
     });
     let targets = targets.collect();
-    Ok(Plan { templates, targets })
-}
-
-fn nothing(total: usize) -> UpgradeAll {
-    let next = if total == 0 {
-        "Nothing to do: all workspaces have the newest version of their template."
-    } else {
-        "Nothing to do now: what is outdated is stopped, is being upgraded already, or has a template that cannot be \
-         read. Ask again with dryRun to see which."
-    };
-    UpgradeAll {
-        status: UpgradeAllStatus::UpToDate,
-        operation_id: None,
-        total,
-        upgraded: 0,
-        failed: 0,
-        upgraded_pods: Vec::new(),
-        next: next.to_owned(),
-        targets: None,
-    }
+    Ok(Plan {
+        scope: choice.scope,
+        templates,
+        targets,
+    })
 }

@@ -5,9 +5,10 @@ use crate::cluster::ClusterError;
 use crate::template::{RenderError, TemplateError};
 use http::StatusCode;
 use nogoo9_model::access::Denied;
+use nogoo9_model::bulk::NotResumed;
 use nogoo9_model::container::Trouble;
 use nogoo9_model::id::InvalidName;
-use nogoo9_model::record::NotUpgraded;
+use nogoo9_model::record::{NotCancelled, NotUpgraded};
 use serde::Serialize;
 
 /// A failed command or query. Its text may be shown to the caller as it is.
@@ -68,11 +69,22 @@ pub enum ServiceError {
         /// How many.
         running: usize,
     },
-    /// An upgrade of one workspace is under way, and that runs to its end.
+    /// The upgrade cannot be taken back any more.
+    #[error(transparent)]
+    NotCancelled(#[from] NotCancelled),
+    /// There is nothing to go on with yet.
+    #[error(transparent)]
+    NotResumed(#[from] NotResumed),
+    /// One workspace has no others after it whose turn could be put off.
     #[error(
-        "the upgrade of one workspace is not cancelled half way: it ends by itself, and goes back to the old version by itself if the new one does not become ready"
+        "only an operation on many workspaces can be paused and resumed; cancel_operation takes the upgrade of one back"
     )]
-    NotCancellable,
+    NotPausable,
+    /// No workspace of the operation failed, so far.
+    #[error(
+        "nothing has failed in this operation: there is nothing to retry. Use upgrade_all_workspaces for what was skipped or cancelled"
+    )]
+    NothingFailed,
     /// No place is left among the onlookers.
     #[error("too many pages are following what changes; close some, or try again in a moment")]
     TooManyStreams,
@@ -186,7 +198,10 @@ impl ServiceError {
             Self::IdTaken { .. } => ErrorCode::IdTaken,
             Self::Deleting { .. }
             | Self::TooManyBulks { .. }
-            | Self::NotCancellable
+            | Self::NotCancelled(_)
+            | Self::NotResumed(_)
+            | Self::NotPausable
+            | Self::NothingFailed
             | Self::NotUpgraded(_) => ErrorCode::Conflict,
             Self::Refused(..) => ErrorCode::Refused,
             Self::TooLarge { .. } => ErrorCode::TooLarge,
@@ -330,7 +345,25 @@ mod tests {
                 409,
                 "10 upgrades of many workspaces",
             ),
-            (ServiceError::NotCancellable, "conflict", 409, "by itself"),
+            (NotCancelled::TooLate.into(), "conflict", 409, "too late"),
+            (
+                NotResumed::CanaryUnderWay.into(),
+                "conflict",
+                409,
+                "still under way",
+            ),
+            (
+                ServiceError::NotPausable,
+                "conflict",
+                409,
+                "cancel_operation",
+            ),
+            (
+                ServiceError::NothingFailed,
+                "conflict",
+                409,
+                "nothing has failed",
+            ),
             (ServiceError::Contended, "unavailable", 503, "try again"),
             (
                 ServiceError::Cluster {

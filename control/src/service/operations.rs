@@ -1,13 +1,16 @@
-//! Looking at operations, waiting for them, and cancelling them.
+//! Looking at operations and waiting for them.
 
-use super::lifecycle::TRIES;
+mod commands;
+
+pub(super) use commands::{cancel, commanded, pause, resume};
+
 use super::types::{
     DEFAULT_PAGE, GetOperation, MAX_PAGE, MAX_WAIT, Operation, Operations, WaitForOperation,
 };
 use super::{Answer, Parts, ServiceError, allow_reading, ids, view};
 use crate::cluster::{ClusterError, Stored};
 use nogoo9_model::access::{Action, Caller, Denied, Target, Visibility, may};
-use nogoo9_model::bulk::{CHUNK, Cancelled, Head, TargetState, child};
+use nogoo9_model::bulk::{CHUNK, Chunk, Head, TargetState, child};
 use nogoo9_model::operation;
 use nogoo9_model::upgrade::needs_proxies;
 use std::sync::Arc;
@@ -87,8 +90,8 @@ pub(super) async fn wait(
     Ok(show(parts, &current).await)
 }
 
-/// Waits until the bulk ends. It moves with every workspace, and whoever waits would have to ask
-/// hundreds of times if each of its steps were an answer.
+/// Waits until the bulk ends, or comes to wait for a person. It moves with every workspace, and
+/// whoever waits would have to ask hundreds of times if each of its steps were an answer.
 async fn wait_for_bulk(
     parts: &Parts,
     caller: &Caller,
@@ -96,12 +99,16 @@ async fn wait_for_bulk(
     end: Instant,
 ) -> Answer<Operation> {
     let mut changes = parts.caches.changes();
-    while !current.value.state.is_terminal() {
+    // Who waits on although a person is asked for gets what they ask for.
+    let knew = stands(&current.value);
+    while !current.value.state.is_terminal() && stands(&current.value) == knew {
         let id = &current.value.id;
         let ended = loop {
             changes.mark_unchanged();
             let seen = parts.caches.operation(id);
-            if seen.is_some_and(|stored| stored.value.state.is_terminal()) {
+            if seen.is_some_and(|stored| {
+                stored.value.state.is_terminal() || stands(&stored.value) != knew
+            }) {
                 break true;
             }
             if !matches!(timeout_at(end, changes.changed()).await, Ok(Ok(()))) {
@@ -116,51 +123,10 @@ async fn wait_for_bulk(
     whole(parts, &current).await
 }
 
-pub(super) async fn cancel(parts: &Parts, caller: &Caller, id: &str) -> Answer<Operation> {
-    for _ in 0..TRIES {
-        let stored = visible(parts, caller, id).await?;
-        let Some(head) = &stored.value.bulk else {
-            for target in &stored.value.targets {
-                let target = Target::Workspace {
-                    owner: &target.owner,
-                    visibility: &Visibility::Private,
-                };
-                may(caller, Action::Upgrade, target)?;
-            }
-            if stored.value.state.is_terminal() {
-                return Ok(show(parts, &stored).await);
-            }
-            return Err(ServiceError::NotCancellable);
-        };
-        may(caller, Action::UpgradeAll, Target::Nothing)?;
-        if stored.value.state.is_terminal() || head.cancelled.is_some() {
-            return whole(parts, &stored).await;
-        }
-        let mut next = stored.value.clone();
-        next.bulk = Some(Head {
-            cancelled: Some(Cancelled {
-                actor: caller.sub.clone(),
-                at: parts.cluster.now(),
-            }),
-            ..head.clone()
-        });
-        match parts.cluster.put_operation(Some(&stored), &next).await {
-            Ok(stored) => {
-                tracing::info!(operation = id, actor = caller.sub, "bulk cancelled");
-                seen(parts, id, |operation| {
-                    operation
-                        .bulk
-                        .as_ref()
-                        .is_some_and(|head| head.cancelled.is_some())
-                })
-                .await;
-                return whole(parts, &stored).await;
-            }
-            Err(ClusterError::Conflict { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Err(ServiceError::Contended)
+/// Whether the bulk goes on by itself: it does not while it is paused or waits for approval.
+fn stands(operation: &operation::Operation) -> bool {
+    let head = operation.bulk.as_ref();
+    head.is_some_and(|head| head.paused.is_some() || head.waits_for_approval())
 }
 
 /// Longest time that a command waits until lists show what it did.
@@ -267,9 +233,9 @@ async fn page(
     let end = next.min(head.counts.total) as usize;
     let mut at = offset as usize;
     while at < end {
-        let chunk = parts.cluster.chunk(&stored.value.id, at / CHUNK).await?;
+        let chunk = chunk(parts, &stored.value.id, head, at / CHUNK).await?;
         let (before, skip, take) = (at, at % CHUNK, end - at);
-        let targets = chunk.value.targets.iter().skip(skip).take(take);
+        let targets = chunk.targets.iter().skip(skip).take(take);
         for target in targets {
             let under_way = head.state_of(at, target) == TargetState::Running;
             let reason = if under_way {
@@ -288,6 +254,19 @@ async fn page(
         }
     }
     Ok(shown)
+}
+
+/// A chunk of the bulk; what is left of it where somebody deleted it.
+pub(super) async fn chunk(parts: &Parts, id: &str, head: &Head, index: usize) -> Answer<Chunk> {
+    match parts.cluster.chunk(id, index).await {
+        Ok(stored) => Ok(stored.value),
+        Err(ClusterError::NotFound { .. }) => {
+            let revision = head.chunks.get(index).copied().unwrap_or_default();
+            let targets = head.targets_of_chunk(index);
+            Ok(Chunk::lost(id, index, revision, targets))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Why the operation is not done with this workspace yet; `ask`: also by what the proxies say, which

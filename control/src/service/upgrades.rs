@@ -36,6 +36,7 @@ pub(super) async fn upgrade(parts: &Parts, caller: &Caller, id: &str) -> Answer<
             actor: &caller.sub,
             parent: None,
             if_room: false,
+            force: false,
         };
         match attempt(parts, &stored, &ask).await? {
             Attempt::UpToDate => return Ok(up_to_date(&stored.value)),
@@ -64,6 +65,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) parent: Option<&'a str>,
     /// Whether to leave it for now if a quota has no room for the new pod.
     pub(crate) if_room: bool,
+    /// Whether to give it a new pod also where its version is the newest.
+    pub(crate) force: bool,
 }
 
 /// What became of an attempt to begin an upgrade.
@@ -152,7 +155,7 @@ pub(super) async fn begin(
     let intent = Intent {
         operation: ask.operation.to_owned(),
         kind: Kind::Upgrade,
-        force: false,
+        force: ask.force,
         actor: ask.actor.to_owned(),
         parent: ask.parent.map(ToOwned::to_owned),
         template: TemplateRef {

@@ -18,7 +18,10 @@ pub(super) fn router() -> Router<Service> {
         .route("/operations", get(operations))
         .route("/operations/{id}", get(operation))
         .route("/operations/{id}/wait", get(wait))
+        .route("/operations/{id}/pause", post(pause))
+        .route("/operations/{id}/resume", post(resume))
         .route("/operations/{id}/cancel", post(cancel))
+        .route("/operations/{id}/retry", post(retry))
 }
 
 /// Without a body: all outdated workspaces.
@@ -92,6 +95,30 @@ async fn wait(
         since_revision: query.since_revision,
     };
     json(service.wait_for_operation(&caller, &wait).await)
+}
+
+async fn pause(
+    State(service): State<Service>,
+    Extension(caller): By,
+    Path(id): Path<String>,
+) -> Response {
+    json(service.pause_operation(&caller, &id).await)
+}
+
+async fn resume(
+    State(service): State<Service>,
+    Extension(caller): By,
+    Path(id): Path<String>,
+) -> Response {
+    json(service.resume_operation(&caller, &id).await)
+}
+
+async fn retry(
+    State(service): State<Service>,
+    Extension(caller): By,
+    Path(id): Path<String>,
+) -> Response {
+    json(service.retry_operation(&caller, &id).await)
 }
 
 async fn cancel(

@@ -19,11 +19,12 @@ const PROGRESS_EVERY: u8 = 3;
 impl Tools {
     /// Admins only: move everyone's outdated workspaces to the newest version of their templates,
     /// some at a time, with nobody noticing; where a volume lets only one pod run, requests wait while
-    /// it is replaced. With dryRun it touches nothing and tells what would happen to each: do that
-    /// first. Returns at once with the operation; follow it with wait_for_operation, page through the
-    /// results with get_operation, and end what has not begun with cancel_operation. Workspaces that
-    /// are stopped, or that another operation upgrades already, are skipped; one that fails stays on
-    /// its old version and does not stop the others.
+    /// it is replaced. With dryRun it touches nothing and tells what would happen to each, and which
+    /// data would be lost: do that first. With canary it tries some, then waits for resume_operation;
+    /// with failureBudget it stops by itself. Returns at once with the operation; follow it with
+    /// wait_for_operation, page through the results with get_operation. Workspaces that are stopped,
+    /// whose owner wants no upgrade yet, or that another operation upgrades already (underWay), are
+    /// skipped; one that fails stays on its old version.
     #[tool(
         title = "Upgrade all workspaces",
         annotations(
@@ -65,7 +66,8 @@ impl Tools {
 
     /// Wait, 25 seconds at most, until an operation ends or moves on, and return how far it is. Call
     /// it again, with the revision it returned, until done is true. One on many workspaces is waited
-    /// for until it ends or the time is up; its counts tell how far it is.
+    /// for until it ends, is paused or waits for approval, or the time is up; its counts tell how far
+    /// it is, and its next what to do.
     #[tool(
         title = "Wait for operation",
         annotations(
@@ -89,9 +91,75 @@ impl Tools {
         }
     }
 
-    /// Cancel an operation on many workspaces: those whose turn has not come are cancelled, those
-    /// under way are finished. Follow it with wait_for_operation. The upgrade of a single workspace
-    /// is not cancelled half way.
+    /// Pause an operation on many workspaces: no more are taken up until resume_operation; those under
+    /// way are finished. It stays paused whatever restarts.
+    #[tool(
+        title = "Pause operation",
+        annotations(
+            read_only_hint = false,
+            destructive_hint = false,
+            idempotent_hint = true,
+            open_world_hint = false
+        )
+    )]
+    async fn pause_operation(
+        &self,
+        Parameters(args): Parameters<OperationId>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<Json<Operation>, Failure> {
+        let caller = caller(&context)?;
+        let id = &args.operation_id;
+        Ok(Json(self.service.pause_operation(&caller, id).await?))
+    }
+
+    /// Let an operation on many workspaces go on: one that was paused, or one whose canary has been
+    /// tried and that waits for approval. Look at the canary's results first (get_operation): this
+    /// lets all the others follow.
+    #[tool(
+        title = "Resume operation",
+        annotations(
+            read_only_hint = false,
+            destructive_hint = true,
+            idempotent_hint = true,
+            open_world_hint = false
+        )
+    )]
+    async fn resume_operation(
+        &self,
+        Parameters(args): Parameters<OperationId>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<Json<Operation>, Failure> {
+        let caller = caller(&context)?;
+        let id = &args.operation_id;
+        Ok(Json(self.service.resume_operation(&caller, id).await?))
+    }
+
+    /// Try again what failed in an operation, to the newest version of the templates, as a new
+    /// operation over those workspaces alone. Mend what made them fail first: see their errors in
+    /// get_operation. Returns at once; follow it with wait_for_operation.
+    #[tool(
+        title = "Retry operation",
+        annotations(
+            read_only_hint = false,
+            destructive_hint = true,
+            idempotent_hint = false,
+            open_world_hint = false
+        )
+    )]
+    async fn retry_operation(
+        &self,
+        Parameters(args): Parameters<OperationId>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<Json<UpgradeAll>, Failure> {
+        let caller = caller(&context)?;
+        let id = &args.operation_id;
+        Ok(Json(self.service.retry_operation(&caller, id).await?))
+    }
+
+    /// Cancel an operation. On many workspaces: those whose turn has not come are cancelled, those
+    /// under way are finished. On one: the new pod is taken back and the workspace stays on its
+    /// version, as long as the old pod is there; after that, use rollback_workspace. Follow it with
+    /// wait_for_operation.
     #[tool(
         title = "Cancel operation",
         annotations(

@@ -3,10 +3,10 @@
 
 use super::super::types::{UpgradeAll, UpgradeAllStatus};
 use super::super::{Answer, Parts};
-use super::{CALLS, MOST_PODS, Plan};
-use crate::cluster::Stored;
+use super::{CALLS, MOST_NAMED, Plan};
+use crate::cluster::{ClusterError, Stored};
 use futures::{StreamExt, TryStreamExt, stream};
-use nogoo9_model::bulk::{self, Chunk, TargetState};
+use nogoo9_model::bulk::{Chunk, TargetState};
 use nogoo9_model::operation::Operation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,31 +19,53 @@ pub(super) struct Claim {
     pod: Option<String>,
 }
 
-impl Plan {
-    /// Leaves to other bulks what they are upgrading or about to, and returns which those are.
-    pub(super) fn leave_to<'a>(&mut self, others: &'a Claims) -> BTreeSet<&'a String> {
+/// The bulks under way, what they claim, and what was left to them.
+pub(super) struct Others {
+    pub(super) running: Vec<Arc<Stored<Operation>>>,
+    pub(super) claims: Claims,
+    /// Those to which something was left.
+    by: BTreeSet<String>,
+}
+
+impl Others {
+    /// Leaves to bulks under way what they are upgrading or about to.
+    pub(super) async fn leave_to(parts: &Parts, plan: &mut Plan) -> Answer<Self> {
+        let running = running(parts);
+        let claims = claims(parts, &running).await?;
         let mut by = BTreeSet::new();
-        for (target, stored) in &mut self.targets {
+        for (target, stored) in &mut plan.targets {
             let open = target.state == TargetState::Pending || stored.value.upgrade.is_some();
-            if let Some(claim) = others.get(&target.workspace).filter(|_| open) {
-                by.insert(&claim.bulk);
-                target.state = TargetState::Skipped;
-                target.error = Some(bulk::under_way(&claim.bulk));
+            if let Some(claim) = claims.get(&target.workspace).filter(|_| open) {
+                by.insert(claim.bulk.clone());
+                *target = target.clone().left_to(&claim.bulk);
             }
         }
-        by
+        Ok(Self {
+            running,
+            claims,
+            by,
+        })
+    }
+
+    /// The only bulk to which something was left.
+    pub(super) fn only(&self) -> Option<&Stored<Operation>> {
+        let mut running = self.running.iter();
+        let only = self.by.first().filter(|_| self.by.len() == 1)?;
+        running
+            .find(|stored| stored.value.id == *only)
+            .map(AsRef::as_ref)
     }
 }
 
 /// Bulks that have not ended.
-pub(super) fn running(parts: &Parts) -> Vec<Arc<Stored<Operation>>> {
+fn running(parts: &Parts) -> Vec<Arc<Stored<Operation>>> {
     let mut all = parts.caches.operations().list();
     all.retain(|stored| stored.value.bulk.is_some() && !stored.value.state.is_terminal());
     all
 }
 
 /// What these bulks claim. One that was cancelled claims what it still finishes.
-pub(super) async fn claims(parts: &Parts, running: &[Arc<Stored<Operation>>]) -> Answer<Claims> {
+async fn claims(parts: &Parts, running: &[Arc<Stored<Operation>>]) -> Answer<Claims> {
     let mut claims = Claims::new();
     for stored in running {
         let Some(head) = &stored.value.bulk else {
@@ -51,21 +73,32 @@ pub(super) async fn claims(parts: &Parts, running: &[Arc<Stored<Operation>>]) ->
         };
         let id = &stored.value.id;
         let reads: Vec<_> = (0..head.chunks.len())
-            .map(|index| parts.cluster.chunk(id, index))
+            .map(|index| chunk(parts, id, index))
             .collect();
-        let chunks: Vec<Stored<Chunk>> = stream::iter(reads).buffered(CALLS).try_collect().await?;
-        let targets = chunks.into_iter().flat_map(|chunk| chunk.value.targets);
-        for (index, target) in targets.enumerate() {
-            if !head.state_of(index, &target).is_terminal() {
-                let claim = Claim {
-                    bulk: id.clone(),
-                    pod: target.pod_name,
-                };
-                claims.insert(target.workspace, claim);
+        let chunks: Vec<Option<Chunk>> = stream::iter(reads).buffered(CALLS).try_collect().await?;
+        for chunk in chunks.into_iter().flatten() {
+            let first = chunk.index * nogoo9_model::bulk::CHUNK;
+            for (place, target) in chunk.targets.into_iter().enumerate() {
+                if !head.state_of(first + place, &target).is_terminal() {
+                    let claim = Claim {
+                        bulk: id.clone(),
+                        pod: target.pod_name,
+                    };
+                    claims.insert(target.workspace, claim);
+                }
             }
         }
     }
     Ok(claims)
+}
+
+/// A chunk; `None`: somebody deleted it, so that nobody knows what it claimed.
+async fn chunk(parts: &Parts, id: &str, index: usize) -> Answer<Option<Chunk>> {
+    match parts.cluster.chunk(id, index).await {
+        Ok(stored) => Ok(Some(stored.value)),
+        Err(ClusterError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The answer to whoever asks for what is under way already: the same operation.
@@ -85,8 +118,9 @@ pub(super) fn under_way(operation: &Operation, claims: &Claims) -> Option<Upgrad
         failed: count(counts.failed),
         upgraded_pods: pods
             .filter_map(|claim| claim.pod.clone())
-            .take(MOST_PODS)
+            .take(MOST_NAMED)
             .collect(),
+        under_way: Vec::new(),
         next,
         targets: None,
     })

@@ -3,10 +3,10 @@
 use super::super::types::{PlannedTarget, UpgradeAll, UpgradeAllStatus, Verdict};
 use super::super::upgrades::{Ask, begin};
 use super::super::{Answer, Parts};
-use super::{CALLS, Plan};
+use super::{CALLS, Plan, start};
 use futures::{StreamExt, TryStreamExt, stream};
 use nogoo9_model::access::Caller;
-use nogoo9_model::bulk::{Target, TargetState};
+use nogoo9_model::bulk::{Scope, Target, TargetState, data_lost};
 use nogoo9_model::mode::Mode;
 use nogoo9_model::record::Record;
 
@@ -40,6 +40,7 @@ pub(super) async fn dry_run(parts: &Parts, caller: &Caller, plan: &Plan) -> Answ
         upgraded,
         failed: 0,
         upgraded_pods: Vec::new(),
+        under_way: start::under_way(plan),
         next,
         targets: Some(targets),
     })
@@ -61,6 +62,8 @@ async fn try_one(
         mode: None,
         verdict: Verdict::Skip,
         reason: target.error.as_ref().map(|why| why.message.clone()),
+        data_lost: Vec::new(),
+        under_way: target.under_way.clone(),
     };
     let (TargetState::Pending, Some(Ok(template))) =
         (target.state, plan.templates.get(&target.template))
@@ -72,12 +75,14 @@ async fn try_one(
         actor: &caller.sub,
         parent: None,
         if_room: false,
+        force: plan.scope == Scope::All,
     };
     match begin(parts, record, template, &ask).await {
         Ok(Some(next)) => {
             let mode = next.upgrade.map(|upgrade| upgrade.mode);
             planned.verdict = Verdict::Upgrade;
             planned.mode = mode.map(Into::into);
+            planned.data_lost = data_lost(&record.manifest);
             planned.reason = (mode == Some(Mode::Recreate)).then(|| RECREATE.to_owned());
         }
         Ok(None) => planned.reason = Some("it has the newest version already".into()),

@@ -1,7 +1,7 @@
 //! Operations on the wire, and what begins and ends bulks.
 
 use super::UpgradeMode;
-use nogoo9_model::bulk::{Counts, DEFAULT_PARALLEL, MAX_PARALLEL, TargetState};
+use nogoo9_model::bulk::{Counts, DEFAULT_PARALLEL, MAX_PARALLEL, Scope, TargetState};
 use nogoo9_model::container::Trouble;
 use nogoo9_model::operation::{Kind, Phase, State};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -88,6 +88,20 @@ pub struct UpgradeAllWorkspaces {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub user_sub: Option<String>,
+    /// `outdated`: those whose template has another version by now. `all`: those that have the
+    /// newest version get a new pod of it, too.
+    #[serde(default)]
+    pub scope: Scope,
+    /// Try so many first, then wait: resume_operation lets the others follow, cancel_operation ends
+    /// it. All in one go if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "canary_schema")]
+    pub canary: Option<u32>,
+    /// How many may fail: with one more, those whose turn has not come are cancelled. 0 stops at the
+    /// first failure; without it, failures stop nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "count_schema")]
+    pub failure_budget: Option<u32>,
 }
 
 fn default_page() -> u32 {
@@ -110,6 +124,10 @@ fn page_schema(_: &mut SchemaGenerator) -> Schema {
 
 fn parallel_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "integer", "minimum": 1, "maximum": MAX_PARALLEL, "default": DEFAULT_PARALLEL})
+}
+
+fn canary_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "integer", "minimum": 1})
 }
 
 fn seconds_schema(_: &mut SchemaGenerator) -> Schema {
@@ -154,6 +172,10 @@ pub struct OperationTarget {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "OperationError")]
     pub error: Option<OperationError>,
+    /// The operation that upgrades it instead, where it was skipped for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub under_way: Option<String>,
 }
 
 /// Why an upgrade failed, in Kubernetes' own words, or why there was none.
@@ -203,6 +225,33 @@ pub struct Operation {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub finished_at: Option<String>,
+    /// Whether no further workspaces are taken up until resume_operation.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+    /// What it waits for a person to do; those whose turn has come go on meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Waiting")]
+    pub waiting: Option<Waiting>,
+    /// How many are tried before the others, which wait for approval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "canary_schema")]
+    pub canary: Option<u32>,
+    /// How many may fail before the others are cancelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "count_schema")]
+    pub failure_budget: Option<u32>,
+    /// Why it stopped by itself: more have failed than the failure budget allows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub stopped: Option<String>,
+    /// The operation whose failed workspaces it tries again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub retry_of: Option<String>,
+    /// Of an operation on many workspaces: which were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Scope")]
+    pub scope: Option<Scope>,
     /// Of an operation on many workspaces: how many of them stand where.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Counts")]
@@ -217,6 +266,14 @@ pub struct Operation {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub next: Option<String>,
+}
+
+/// What an operation waits for a person to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Waiting {
+    /// Its canary has ended: resume_operation lets the others follow, cancel_operation ends it.
+    Approval,
 }
 
 /// Operations.
@@ -275,6 +332,23 @@ pub struct PlannedTarget {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub reason: Option<String>,
+    /// Its volumes that end with the pod, such as emptyDir: everything in them would be lost.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub data_lost: Vec<String>,
+    /// The operation that upgrades it already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub under_way: Option<String>,
+}
+
+/// A workspace that is left to the operation that upgrades it already.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UnderWay {
+    /// Id of the workspace.
+    pub id: String,
+    /// The operation.
+    pub operation_id: String,
 }
 
 /// What became of an upgrade of all that was asked for.
@@ -299,6 +373,9 @@ pub struct UpgradeAll {
     pub failed: usize,
     /// Names of the new pods, 50 at most, known before the pods are there.
     pub upgraded_pods: Vec<String>,
+    /// Workspaces that are left to another operation, which upgrades them already; 50 at most.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub under_way: Vec<UnderWay>,
     /// What to do next.
     pub next: String,
     /// Of a dry run: what would happen to each, 250 at most.

@@ -21,7 +21,15 @@ pub(in crate::service) fn follow(mode: Mode) -> &'static str {
 
 /// What to do with a bulk that is under way.
 const FOLLOW_BULK: &str = "Call wait_for_operation with this operationId until done is true, and get_operation, with \
-    offset and limit, for what became of each workspace. cancel_operation ends what has not begun.";
+    offset and limit, for what became of each workspace. pause_operation takes no more of them up, cancel_operation ends \
+    what has not begun.";
+
+/// What to do with one that was paused.
+const PAUSED: &str = "It is paused: no further workspaces are taken up. resume_operation goes on, cancel_operation ends it.";
+
+/// What to do with one whose canary has ended.
+const APPROVE: &str = "Its canary has been tried: look at the results with get_operation and at the workspaces themselves. \
+    Ask a person whether the others shall follow; then resume_operation lets them, cancel_operation ends it.";
 
 /// An operation as callers see it. `reason` says why it is not done yet, where that is known. That
 /// of a bulk comes without targets, which are stored apart.
@@ -41,8 +49,12 @@ pub(in crate::service) fn operation(
         (None, [only]) => only.message.clone(),
         (None, many) => format!("{} workspaces", many.len()),
     };
-    let next = match operation.targets.as_slice() {
-        [only] if operation.bulk.is_none() => follow(only.mode),
+    let head = operation.bulk.as_ref();
+    let next = match (head, operation.targets.as_slice()) {
+        (None, [only]) => follow(only.mode),
+        (Some(head), _) if head.is_closed() => FOLLOW_BULK,
+        (Some(head), _) if head.paused.is_some() => PAUSED,
+        (Some(head), _) if head.waits_for_approval() => APPROVE,
         _ => FOLLOW_BULK,
     };
     types::Operation {
@@ -56,8 +68,17 @@ pub(in crate::service) fn operation(
         message,
         started_at: time(operation.started_at),
         finished_at: operation.finished_at.map(time),
-        counts: operation.bulk.as_ref().map(|head| head.counts),
-        next_offset: operation.bulk.as_ref().map(|_| 0),
+        paused: head.is_some_and(|head| !done && !head.is_closed() && head.paused.is_some()),
+        waiting: head
+            .filter(|head| !done && head.waits_for_approval())
+            .map(|_| types::Waiting::Approval),
+        canary: head.and_then(|head| head.canary),
+        failure_budget: head.and_then(|head| head.failure_budget),
+        stopped: head.and_then(Head::why_stopped),
+        retry_of: head.and_then(|head| head.retry_of.clone()),
+        scope: head.map(|head| head.scope),
+        counts: head.map(|head| head.counts),
+        next_offset: head.map(|_| 0),
         targets,
         next: (!done).then(|| next.to_owned()),
     }
@@ -74,13 +95,19 @@ fn summary(operation: &Operation, head: &Head) -> String {
         skipped,
         cancelled,
     } = head.counts;
+    let why_stopped = head.why_stopped();
     let begin = match (&head.cancelled, operation.state.is_terminal()) {
         (Some(by), false) => format!("Being cancelled by {}: ", by.actor),
         (Some(by), true) if operation.state == State::Cancelled => {
             format!("Cancelled by {}: ", by.actor)
         }
+        (None, false) if why_stopped.is_some() => "Being stopped: ".to_owned(),
         (_, true) => "Ended: ".to_owned(),
-        (None, false) => String::new(),
+        (None, false) => match &head.paused {
+            Some(by) => format!("Paused by {}: ", by.actor),
+            None if head.waits_for_approval() => "Waiting for approval: ".to_owned(),
+            None => String::new(),
+        },
     };
     let mut text = format!("{begin}{succeeded} of {total} upgraded");
     for (count, what) in [
@@ -92,6 +119,9 @@ fn summary(operation: &Operation, head: &Head) -> String {
         if count > 0 {
             text.push_str(&format!(", {count} {what}"));
         }
+    }
+    if let Some(why) = why_stopped {
+        text.push_str(&format!("; {why}"));
     }
     text
 }
@@ -118,6 +148,7 @@ fn single(target: &TargetResult, reason: Option<&str>) -> types::OperationTarget
         to_version: Some(target.to_version.clone()),
         mode: Some(target.mode.into()),
         error: target.error.clone().map(Into::into),
+        under_way: None,
     }
 }
 
@@ -156,6 +187,7 @@ pub(in crate::service) fn bulk_target(
         to_version: target.to_version.clone(),
         mode: target.mode.map(Into::into),
         error: target.error.clone().map(Into::into),
+        under_way: target.under_way.clone(),
     }
 }
 

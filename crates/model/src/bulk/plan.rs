@@ -1,8 +1,7 @@
 //! What happens next to a bulk: one conditional write, one workspace to begin, or a wait.
 
-use super::{Chunk, Counts, FLUSH_EVERY, Head, Sight, Target, TargetState, VERSION};
+use super::{Chunk, Counts, FLUSH_EVERY, Head, Sight, Stopped, Target, TargetState, VERSION};
 use crate::UnixSeconds;
-use crate::container::Trouble;
 use crate::operation::{Operation, State};
 
 /// Everything that a decision rests on. Head and chunks as they were last read or written: if they
@@ -113,10 +112,8 @@ fn look(
     match head.state_of(index, target) {
         TargetState::Running => {}
         TargetState::Cancelled if target.state == TargetState::Pending => {
-            let by = head.cancelled.as_ref().map(|cancelled| &cancelled.actor);
-            let by = by.map_or("", String::as_str);
-            let why = Trouble::new("Cancelled", format!("cancelled by {by} before its turn"));
-            return Looked::As(Box::new(target.ended(TargetState::Cancelled, &why)));
+            let ended = target.ended(TargetState::Cancelled, &head.why_closed());
+            return Looked::As(Box::new(ended));
         }
         _ => return Looked::Same,
     }
@@ -143,26 +140,27 @@ fn next_head(
         .filter(|(index, target)| head.slots.contains(index) && !target.leaves_slot())
         .map(|(index, _)| index)
         .collect();
-    if head.cancelled.is_none() {
-        let free = usize::try_from(head.max_parallel)
-            .unwrap_or(usize::MAX)
-            .saturating_sub(next.slots.len());
-        let taken: Vec<usize> = targets()
-            .filter(|(index, target)| {
-                target.state == TargetState::Pending && !next.slots.contains(index)
-            })
-            .map(|(index, _)| index)
-            .take(free)
-            .collect();
-        next.slots.extend(taken);
+    next.counts = count(&next, targets());
+    let spent = |budget: u32| next.counts.failed > budget && next.counts.pending > 0;
+    if !next.is_closed() && next.failure_budget.is_some_and(spent) {
+        next.stopped = Some(Stopped {
+            failed: next.counts.failed,
+            at: now,
+        });
     }
-    next.counts = Counts::default();
-    for (index, target) in targets() {
-        next.counts.add(next.state_of(index, target));
-    }
+    let taken: Vec<usize> = targets()
+        .filter(|(index, target)| {
+            target.state == TargetState::Pending && !next.slots.contains(index)
+        })
+        .map(|(index, _)| index)
+        .take(free(&next))
+        .collect();
+    next.slots.extend(taken);
+    next.counts = count(&next, targets());
     let mut operation = operation.clone();
     let counts = next.counts;
-    if counts.done() == counts.total {
+    // What has just been stopped is written to the chunks first.
+    if counts.done() == counts.total && next.stopped == head.stopped {
         operation.state = match counts {
             _ if next.cancelled.is_some() && counts.cancelled > 0 => State::Cancelled,
             _ if counts.failed > 0 => State::Failed,
@@ -174,4 +172,22 @@ fn next_head(
     next.flushed_at = now;
     operation.bulk = Some(next);
     changed.then_some(operation)
+}
+
+/// How many slots may be given out now. The counts have to be those of this head.
+fn free(head: &Head) -> usize {
+    if head.is_closed() || head.paused.is_some() {
+        return 0;
+    }
+    let most = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
+    let free = most(head.max_parallel).saturating_sub(head.slots.len());
+    free.min(head.canary_left().map_or(usize::MAX, most))
+}
+
+fn count<'a>(head: &Head, targets: impl Iterator<Item = (usize, &'a Target)>) -> Counts {
+    let mut counts = Counts::default();
+    for (index, target) in targets {
+        counts.add(head.state_of(index, target));
+    }
+    counts
 }

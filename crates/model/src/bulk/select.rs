@@ -1,6 +1,7 @@
 //! Which workspaces a bulk is about.
 
-use super::{Target, TargetState};
+use super::{Scope, Target, TargetState};
+use crate::UnixSeconds;
 use crate::container::Trouble;
 use crate::record::{Desired, Phase, Record};
 
@@ -13,23 +14,21 @@ pub struct Candidate<'a> {
     pub version: Result<&'a str, &'a str>,
 }
 
-/// The workspace as a target: to be upgraded if it is outdated and runs, skipped with the reason if
-/// it does not, or if nobody can tell whether it is outdated. `None`: it has the newest version, or
-/// is on its way out.
+/// The workspace as a target: to be upgraded if it is outdated (or everything is asked for) and runs,
+/// skipped with the reason if it does not, if its owner wants none yet, or if nobody can tell whether
+/// it is outdated. `None`: it has the newest version, or is on its way out.
 #[must_use]
-pub fn consider(candidate: Candidate<'_>) -> Option<Target> {
+pub fn consider(candidate: Candidate<'_>, scope: Scope, now: UnixSeconds) -> Option<Target> {
     let record = candidate.record;
+    let up_to_date = |version: &str| scope == Scope::Outdated && version == current(record);
     let skipped = match candidate.version {
         _ if record.desired == Desired::Deleted => return None,
-        Ok(version) if version == current(record) => return None,
+        Ok(version) if up_to_date(version) => return None,
         Err(problem) => Some(Trouble::new("TemplateUnreadable", problem)),
         Ok(_) if record.desired == Desired::Stopped => Some(stopped()),
-        Ok(_) => record
-            .upgrade
-            .as_ref()
-            .map(|upgrade| under_way(&upgrade.operation)),
+        Ok(_) => not_before(record, now),
     };
-    Some(Target {
+    let target = Target {
         workspace: record.id.clone(),
         owner: record.owner.clone(),
         template: record.template.name.clone(),
@@ -45,6 +44,11 @@ pub fn consider(candidate: Candidate<'_>) -> Option<Target> {
         pod_name: None,
         previous_pod_name: None,
         error: skipped,
+        under_way: None,
+    };
+    Some(match &record.upgrade {
+        Some(upgrade) if target.state == TargetState::Pending => target.left_to(&upgrade.operation),
+        _ => target,
     })
 }
 
@@ -66,6 +70,18 @@ pub fn stopped() -> Trouble {
         "Stopped",
         "the workspace is not running: start it, then upgrade it",
     )
+}
+
+/// Why a workspace is skipped whose owner wants no upgrade yet. `None`: it may be upgraded now.
+#[must_use]
+pub fn not_before(record: &Record, now: UnixSeconds) -> Option<Trouble> {
+    let at = record.not_before.filter(|at| *at > now)?;
+    let when =
+        jiff::Timestamp::from_second(at).map_or_else(|_| at.to_string(), |time| time.to_string());
+    Some(Trouble::new(
+        "NotBefore",
+        format!("its owner wants no upgrade before {when}"),
+    ))
 }
 
 /// Why a workspace is skipped that another operation upgrades. Also where that one goes to the same

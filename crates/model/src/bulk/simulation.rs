@@ -4,7 +4,9 @@
 
 use super::tests::operation;
 use super::*;
-use crate::operation::{Operation, State};
+use crate::UnixSeconds;
+use crate::container::Trouble;
+use crate::operation::{Operation, Phase, State};
 use crate::record::tests::{intent, running};
 use crate::record::{Desired, Finished, Phase as Upgrading, Record};
 use crate::upgrade::running_operation;
@@ -31,7 +33,16 @@ struct World {
     /// Workspaces whose template asks for what cannot be.
     broken: BTreeSet<usize>,
     begins: BTreeMap<usize, u32>,
-    slots_at_cancel: Option<BTreeSet<usize>>,
+    /// The slots when it was said that none are added.
+    slots_at_end: Option<BTreeSet<usize>>,
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    max_parallel: u32,
+    canary: Option<u32>,
+    failure_budget: Option<u32>,
 }
 
 fn id(index: usize) -> String {
@@ -39,7 +50,7 @@ fn id(index: usize) -> String {
 }
 
 impl World {
-    fn new(max_parallel: u32, broken: BTreeSet<usize>) -> Self {
+    fn new(asked: Asked, broken: BTreeSet<usize>) -> Self {
         let mut records = BTreeMap::new();
         let mut targets = Vec::new();
         for index in 0..WORKSPACES {
@@ -49,7 +60,7 @@ impl World {
                 record: &record,
                 version: Ok("v2"),
             };
-            targets.push(consider(candidate).expect("outdated"));
+            targets.push(consider(candidate, Scope::Outdated, 1000).expect("outdated"));
             records.insert(
                 index,
                 Kept {
@@ -59,12 +70,15 @@ impl World {
             );
         }
         let chunks = chunks(BULK, targets);
+        let mut operation = operation(&chunks, asked.max_parallel, 1000);
+        let head = operation.bulk.as_mut().expect("a bulk");
+        (head.canary, head.failure_budget) = (asked.canary, asked.failure_budget);
         Self {
             now: 1000,
             version: 1,
             head: Kept {
                 version: 1,
-                value: operation(&chunks, max_parallel, 1000),
+                value: operation,
             },
             chunks: chunks
                 .into_iter()
@@ -74,8 +88,13 @@ impl World {
             operations: BTreeMap::new(),
             broken,
             begins: BTreeMap::new(),
-            slots_at_cancel: None,
+            slots_at_end: None,
         }
+    }
+
+    fn targets(&self) -> impl Iterator<Item = (usize, &Target)> {
+        let chunks = self.chunks.iter();
+        chunks.flat_map(|chunk| &chunk.value.targets).enumerate()
     }
 
     fn bulk(&self) -> &Head {
@@ -112,14 +131,28 @@ impl World {
             "an ended bulk was changed"
         );
         let version = self.next_version();
+        let before = self.bulk().slots.clone();
         self.head = Kept {
             version,
             value: next,
         };
         let head = self.bulk();
         assert!(head.slots.len() <= head.max_parallel as usize);
-        if let Some(slots) = &self.slots_at_cancel {
-            assert!(head.slots.is_subset(slots), "taken up after the cancel");
+        if let Some(slots) = &self.slots_at_end {
+            let why = (&head.paused, &head.stopped, &head.cancelled);
+            assert!(head.slots.is_subset(slots), "taken up after {why:?}");
+        }
+        let failed = self
+            .targets()
+            .filter(|(_, t)| t.state == TargetState::Failed);
+        if head
+            .failure_budget
+            .is_some_and(|budget| failed.count() > budget as usize)
+        {
+            assert!(head.slots.is_subset(&before), "taken up beyond the budget");
+        }
+        if head.stopped.is_some() && self.slots_at_end.is_none() {
+            self.slots_at_end = Some(head.slots.clone());
         }
         true
     }
@@ -188,6 +221,14 @@ impl World {
     }
 
     fn check(&self) {
+        let head = self.bulk();
+        if let (Some(canary), None) = (head.canary, &head.approved) {
+            assert!(
+                self.begins.len() <= canary as usize,
+                "{} were begun before the approval",
+                self.begins.len()
+            );
+        }
         for (index, count) in &self.begins {
             assert!(*count <= 1, "w{index} was begun {count} times");
         }
@@ -364,6 +405,8 @@ enum Event {
     Start(usize),
     Delete(usize),
     Upgrade(usize),
+    Pause,
+    Resume,
     Cancel,
 }
 
@@ -382,6 +425,8 @@ fn event() -> impl Strategy<Value = Event> {
         2 => (0..WORKSPACES).prop_map(Event::Start),
         1 => (0..WORKSPACES).prop_map(Event::Delete),
         1 => (0..WORKSPACES).prop_map(Event::Upgrade),
+        1 => Just(Event::Pause),
+        2 => Just(Event::Resume),
         1 => Just(Event::Cancel),
     ]
 }
@@ -432,20 +477,33 @@ fn happen(world: &mut World, drivers: &mut [Driver; 2], event: &Event) {
                 world.begin(*index, &kept, &format!("op-{}", world.version));
             }
         }
-        Event::Cancel => {
-            if world.bulk().cancelled.is_none() && !world.head.value.state.is_terminal() {
-                world.slots_at_cancel = Some(world.bulk().slots.clone());
-                let mut next = world.head.value.clone();
-                let cancelled = Some(Cancelled {
-                    actor: "root".into(),
-                    at: world.now,
-                });
-                next.bulk.as_mut().expect("a bulk").cancelled = cancelled;
-                assert!(world.put_head(world.head.version, next));
-            }
-        }
+        Event::Pause => command(world, |head| head.pause(by())),
+        Event::Resume => command(world, |head| head.resume(by()).ok().flatten()),
+        Event::Cancel => command(world, |head| head.cancel(by())),
     }
     world.check();
+}
+
+fn by() -> By {
+    By {
+        actor: "root".into(),
+        at: 1000,
+    }
+}
+
+/// Somebody decides something about the bulk.
+fn command(world: &mut World, decide: impl Fn(&Head) -> Option<Head>) {
+    if world.head.value.state.is_terminal() {
+        return;
+    }
+    let Some(head) = decide(world.bulk()) else {
+        return;
+    };
+    let closed = head.paused.is_some() || head.is_closed();
+    world.slots_at_end = closed.then(|| head.slots.clone());
+    let mut next = world.head.value.clone();
+    next.bulk = Some(head);
+    assert!(world.put_head(world.head.version, next));
 }
 
 fn change(world: &mut World, index: usize, change: impl Fn(&Record) -> Option<Record>) {
@@ -468,11 +526,22 @@ fn calm(world: &mut World, drivers: &mut [Driver; 2]) {
             happen(world, drivers, &Event::End(index, true));
         }
         happen(world, drivers, &Event::Pass(1));
+        happen(world, drivers, &Event::Resume);
         if world.head.value.state.is_terminal() {
             return;
         }
     }
     panic!("it did not end: {:#?}", world.head.value);
+}
+
+fn asked() -> impl Strategy<Value = Asked> {
+    let canary = prop::option::of(1..4u32);
+    let failure_budget = prop::option::of(0..3u32);
+    (1..4u32, canary, failure_budget).prop_map(|(max_parallel, canary, failure_budget)| Asked {
+        max_parallel,
+        canary,
+        failure_budget,
+    })
 }
 
 proptest! {
@@ -481,17 +550,17 @@ proptest! {
     #[test]
     fn whatever_happens_each_workspace_has_one_result(
         events in prop::collection::vec(event(), 0..120),
-        max_parallel in 1..4u32,
+        asked in asked(),
         broken in prop::collection::btree_set(0..WORKSPACES, 0..2),
     ) {
-        let mut world = World::new(max_parallel, broken.clone());
+        let mut world = World::new(asked, broken.clone());
         let mut drivers = [Driver::default(), Driver::default()];
         for event in &events {
             happen(&mut world, &mut drivers, event);
         }
         calm(&mut world, &mut drivers);
         let mut counts = Counts::default();
-        for (index, target) in world.chunks.iter().flat_map(|chunk| &chunk.value.targets).enumerate() {
+        for (index, target) in world.targets() {
             counts.add(target.state);
             prop_assert!(target.state.is_terminal());
             let begun = world.begins.contains_key(&index);
@@ -508,7 +577,17 @@ proptest! {
                 ),
             }
         }
-        prop_assert_eq!(world.bulk().counts, counts);
+        let head = world.bulk();
+        prop_assert_eq!(head.counts, counts);
+        let expected = match counts {
+            _ if head.cancelled.is_some() && counts.cancelled > 0 => State::Cancelled,
+            _ if counts.failed > 0 => State::Failed,
+            _ => State::Succeeded,
+        };
+        prop_assert_eq!(world.head.value.state, expected);
+        if head.stopped.is_some() {
+            prop_assert!(head.failure_budget.is_some_and(|budget| counts.failed > budget));
+        }
         prop_assert!(world.bulk().slots.is_empty());
         prop_assert!(world.records.values().all(|kept| kept.value.desired != Desired::Running
             || kept.value.upgrade.is_none()));
@@ -517,7 +596,12 @@ proptest! {
 
 #[test]
 fn undisturbed_all_are_upgraded() {
-    let mut world = World::new(2, BTreeSet::new());
+    let asked = Asked {
+        max_parallel: 2,
+        canary: Some(1),
+        failure_budget: Some(0),
+    };
+    let mut world = World::new(asked, BTreeSet::new());
     let mut drivers = [Driver::default(), Driver::default()];
     calm(&mut world, &mut drivers);
     assert_eq!(world.head.value.state, State::Succeeded);

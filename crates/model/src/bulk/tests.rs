@@ -1,11 +1,14 @@
 use super::*;
-use crate::operation::{Kind, Operation, State, TargetResult};
+use crate::UnixSeconds;
+use crate::container::Trouble;
+use crate::mode::Mode;
+use crate::operation::{Kind, Operation, Phase, State, TargetResult};
 use crate::record::tests::{intent, running};
 use crate::record::{Finished, Record};
 use crate::upgrade::running_operation;
 use std::collections::BTreeMap;
 
-fn target(id: &str, state: TargetState) -> Target {
+pub(super) fn target(id: &str, state: TargetState) -> Target {
     Target {
         workspace: id.into(),
         owner: "alice".into(),
@@ -18,6 +21,7 @@ fn target(id: &str, state: TargetState) -> Target {
         pod_name: None,
         previous_pod_name: None,
         error: None,
+        under_way: None,
     }
 }
 
@@ -36,7 +40,7 @@ fn result(id: &str, state: State, phase: Phase) -> TargetResult {
     }
 }
 
-fn begun(id: &str, state: State, phase: Phase) -> Sight {
+pub(super) fn begun(id: &str, state: State, phase: Phase) -> Sight {
     Sight::Begun(Box::new(result(id, state, phase)))
 }
 
@@ -54,15 +58,22 @@ pub(super) fn operation(chunks: &[Chunk], max_parallel: u32, now: UnixSeconds) -
     }
 }
 
+pub(super) fn by() -> By {
+    By {
+        actor: "root".into(),
+        at: 1001,
+    }
+}
+
 /// A bulk in one place, and what is known of its targets.
-struct Case {
-    operation: Operation,
-    chunks: Vec<Chunk>,
-    sights: BTreeMap<usize, Sight>,
+pub(super) struct Case {
+    pub(super) operation: Operation,
+    pub(super) chunks: Vec<Chunk>,
+    pub(super) sights: BTreeMap<usize, Sight>,
 }
 
 impl Case {
-    fn new(max_parallel: u32, states: &[TargetState]) -> Self {
+    pub(super) fn new(max_parallel: u32, states: &[TargetState]) -> Self {
         let targets = states
             .iter()
             .enumerate()
@@ -75,7 +86,7 @@ impl Case {
         }
     }
 
-    fn plan(&self, now: UnixSeconds) -> Step {
+    pub(super) fn plan(&self, now: UnixSeconds) -> Step {
         let chunks: Vec<&Chunk> = self.chunks.iter().collect();
         let observed = Observed {
             operation: &self.operation,
@@ -86,12 +97,12 @@ impl Case {
         plan(observed, sight, now)
     }
 
-    fn head(&mut self) -> &mut Head {
+    pub(super) fn head(&mut self) -> &mut Head {
         self.operation.bulk.as_mut().unwrap()
     }
 
     /// Makes the writes that are planned, and returns the places to begin at.
-    fn settle(&mut self, now: UnixSeconds) -> Vec<usize> {
+    pub(super) fn settle(&mut self, now: UnixSeconds) -> Vec<usize> {
         let mut to_begin = Vec::new();
         loop {
             match self.plan(now) {
@@ -180,10 +191,7 @@ fn results_are_written_at_most_every_two_seconds() {
 fn a_cancel_ends_what_has_not_begun_and_nothing_else() {
     let mut case = Case::new(1, &[Pending, Pending, Pending]);
     assert_eq!(case.settle(1000), [0]);
-    case.head().cancelled = Some(Cancelled {
-        actor: "root".into(),
-        at: 1001,
-    });
+    *case.head() = case.head().cancel(by()).unwrap();
     case.sights
         .insert(0, begun("w0", State::Running, Phase::Starting));
     assert_eq!(case.settle(1010), Vec::<usize>::new());
@@ -211,10 +219,7 @@ fn how_it_ends() {
         (vec![Succeeded], true, State::Succeeded),
     ] {
         let mut case = Case::new(5, &states);
-        case.head().cancelled = cancelled.then(|| Cancelled {
-            actor: "root".into(),
-            at: 1000,
-        });
+        case.head().cancelled = cancelled.then(by);
         case.settle(1000);
         assert_eq!(case.operation.state, expected, "{states:?}");
     }
@@ -292,26 +297,62 @@ fn signs_of_an_upgrade() {
 #[test]
 fn which_workspaces_are_targets() {
     let record = running();
-    let state = |record: &Record, version| {
-        consider(Candidate { record, version }).map(|target| {
+    let of = |record: &Record, version, scope| {
+        consider(Candidate { record, version }, scope, 5000).map(|target| {
             let reason = target.error.map(|error| error.reason);
             (target.state, reason.unwrap_or_default())
         })
     };
+    let state = |record: &Record, version| of(record, version, Scope::Outdated);
     let skipped = |reason: &str| Some((Skipped, reason.to_owned()));
+    let pending = Some((Pending, String::new()));
     assert_eq!(state(&record, Ok("v1")), None);
-    assert_eq!(state(&record, Ok("v2")), Some((Pending, String::new())));
+    assert_eq!(of(&record, Ok("v1"), Scope::All), pending);
+    assert_eq!(state(&record, Ok("v2")), pending);
     assert_eq!(state(&record, Err("broken")), skipped("TemplateUnreadable"));
     let stopped = record.stop().unwrap();
     assert_eq!(state(&stopped, Ok("v2")), skipped("Stopped"));
     assert_eq!(state(&stopped, Ok("v1")), None);
-    assert_eq!(state(&record.delete().unwrap(), Ok("v2")), None);
+    assert_eq!(of(&stopped, Ok("v1"), Scope::All), skipped("Stopped"));
+    for scope in [Scope::Outdated, Scope::All] {
+        assert_eq!(of(&record.delete().unwrap(), Ok("v2"), scope), None);
+    }
     let upgrading = record.begin_upgrade(intent("v2"), 1).unwrap();
     assert_eq!(state(&upgrading, Ok("v2")), skipped("UnderWay"));
+    let candidate = Candidate {
+        record: &upgrading,
+        version: Ok("v2"),
+    };
+    let target = consider(candidate, Scope::All, 5000).unwrap();
+    assert_eq!(target.under_way.as_deref(), Some("op-1"));
     let mut draining = upgrading;
     draining.upgrade.as_mut().unwrap().phase = crate::record::Phase::Committed { at: 2 };
     assert_eq!(state(&draining, Ok("v2")), None, "new requests meet it");
     assert_eq!(state(&draining, Ok("v3")), skipped("UnderWay"));
+}
+
+#[test]
+fn an_owner_who_wants_it_later_is_left_alone_until_then() {
+    let mut record = running();
+    record.not_before = Some(1_796_119_200);
+    let target = |now| {
+        let candidate = Candidate {
+            record: &record,
+            version: Ok("v2"),
+        };
+        consider(candidate, Scope::Outdated, now).unwrap()
+    };
+    let before = target(1_796_119_199);
+    assert_eq!(before.state, Skipped);
+    let why = before.error.unwrap();
+    assert_eq!(
+        (why.reason.as_str(), why.message.as_str()),
+        (
+            "NotBefore",
+            "its owner wants no upgrade before 2026-12-01T10:00:00Z"
+        )
+    );
+    assert_eq!(target(1_796_119_200).state, Pending);
 }
 
 #[test]
