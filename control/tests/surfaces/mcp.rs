@@ -3,7 +3,7 @@
 use crate::world::{Answer, World};
 use serde_json::{Value, json};
 
-const TOOLS: [&str; 15] = [
+const TOOLS: [&str; 18] = [
     "cancel_operation",
     "delete_workspace",
     "get_capabilities",
@@ -13,6 +13,9 @@ const TOOLS: [&str; 15] = [
     "list_operations",
     "list_templates",
     "list_workspaces",
+    "pause_operation",
+    "resume_operation",
+    "retry_operation",
     "spawn_workspace",
     "start_workspace",
     "stop_workspace",
