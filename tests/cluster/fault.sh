@@ -1,5 +1,9 @@
 #!/usr/bin/env bash
-# What happens to nodes in real life, on demand. Each fault has its remedy beside it.
+# What happens to clusters in real life, on demand. Each fault has its remedy beside it.
+#
+#   fault.sh RUN kill PART      a process of the control plane dies: etcd, kube-apiserver, ...
+#   fault.sh RUN start          all those that have died are started again
+#   fault.sh RUN kill-container I ID   the process of a container dies; its kubelet starts another
 #
 #   fault.sh RUN power-cut I    the node is gone with everything on it, and nobody is told
 #   fault.sh RUN boot I         it comes back; its pods start again, at other addresses
@@ -15,10 +19,21 @@ run=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$here/lib.sh"
-fault=$2 i=$3
+fault=$2 i=${3:-}
 inside() { nsenter -t "$(pid_of "node$i" || die "node$i does not run")" -n "$@"; }
 
 case $fault in
+kill)
+  pid=$(pid_of "$3") || die "$3 does not run"
+  kill -KILL "$pid"
+  while pid_of "$3" >/dev/null; do sleep 0.02; done
+  ;;
+start) "$here/control-plane.sh" "$run" ;;
+kill-container)
+  # Its own pid namespace keeps a container's first process from signals that come from inside only.
+  nsenter -t "$(pid_of "node$i" || die "node$i does not run")" -m -n -p \
+    "$run/bin/ctr" -n k8s.io task kill -s SIGKILL "${4:?id of a container}"
+  ;;
 power-cut) "$here/node-stop.sh" "$run" "$i" KILL ;;
 boot) "$here/node.sh" "$run" "$i" ;;
 cut-api) inside ip route replace blackhole "$HOST_IP" ;;

@@ -5,11 +5,14 @@
 //! scenarios on one site and ends with the assertion that no process outlives it.
 
 mod api;
+mod beside;
 mod binaries;
 mod browser;
 mod cluster;
 mod edge;
+pub mod faults;
 pub mod files;
+mod gate;
 mod mcp;
 mod node;
 mod process;
@@ -27,10 +30,12 @@ mod wait;
 pub mod watch;
 
 pub use api::{Api, Reply};
+pub use beside::Control;
 pub use binaries::binary;
 pub use browser::{browse, signalled};
 pub use cluster::{Cluster, record_of};
 pub use edge::{Answer, Edge};
+pub use gate::{Call, Judge, Verdict};
 pub use mcp::{Mcp, ToolResult};
 pub use node::{ensure_modules, node};
 pub use process::{Census, Process};

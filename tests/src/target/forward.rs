@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 /// Longest time to reach a pod; a pod that is gone may not refuse.
@@ -18,6 +19,8 @@ const CONNECT: Duration = Duration::from_secs(2);
 const TRIES: usize = 40;
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(250);
+/// Longest look at the endpoints; an API server that has lost its store does not answer.
+const ASK: Duration = Duration::from_secs(2);
 
 /// Endpoints of a Service, found anew whenever they are asked for.
 #[derive(Clone)]
@@ -71,7 +74,10 @@ impl Endpoints {
 
 /// The running forwarder. Ends with this value, and every connection with it.
 #[derive(Debug)]
-pub(super) struct Forwarder(JoinHandle<()>);
+pub(super) struct Forwarder {
+    looks: JoinHandle<()>,
+    forwards: JoinHandle<()>,
+}
 
 impl Forwarder {
     /// Takes connections at `listen` to the endpoints in turn.
@@ -79,24 +85,39 @@ impl Forwarder {
         let listener = TcpListener::bind(listen)
             .await
             .with_context(|| format!("{listen}, where the public URL must lead"))?;
-        Ok(Self(tokio::spawn(forward(listener, endpoints))))
+        let (tell, known) = watch::channel(endpoints.ready().await?);
+        Ok(Self {
+            looks: tokio::spawn(look(endpoints, tell)),
+            forwards: tokio::spawn(forward(listener, known)),
+        })
     }
 }
 
 impl Drop for Forwarder {
     fn drop(&mut self) {
-        self.0.abort();
+        self.looks.abort();
+        self.forwards.abort();
     }
 }
 
-async fn forward(listener: TcpListener, endpoints: Endpoints) {
-    let endpoints = Arc::new(endpoints);
+/// Keeps the known endpoints fresh. While the API server is away the last ones stay, as they do with
+/// every load balancer: a proxy goes on without it, and so must the way there.
+async fn look(endpoints: Endpoints, known: watch::Sender<Vec<SocketAddr>>) {
+    while !known.is_closed() {
+        if let Ok(Ok(found)) = tokio::time::timeout(ASK, endpoints.ready()).await {
+            known.send_replace(found);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+async fn forward(listener: TcpListener, known: watch::Receiver<Vec<SocketAddr>>) {
     let turn = Arc::new(AtomicUsize::new(0));
     let mut connections = JoinSet::new();
     while let Ok((mut near, _)) = listener.accept().await {
-        let (endpoints, turn) = (Arc::clone(&endpoints), Arc::clone(&turn));
+        let (known, turn) = (known.clone(), Arc::clone(&turn));
         connections.spawn(async move {
-            if let Some(mut far) = dial(&endpoints, &turn).await {
+            if let Some(mut far) = dial(&known, &turn).await {
                 let _nodelay = (near.set_nodelay(true), far.set_nodelay(true));
                 // However it ends: both sides see it.
                 let _ended = tokio::io::copy_bidirectional(&mut near, &mut far).await;
@@ -107,9 +128,9 @@ async fn forward(listener: TcpListener, endpoints: Endpoints) {
 }
 
 /// While proxies roll there may be a moment without one.
-async fn dial(endpoints: &Endpoints, turn: &AtomicUsize) -> Option<TcpStream> {
+async fn dial(known: &watch::Receiver<Vec<SocketAddr>>, turn: &AtomicUsize) -> Option<TcpStream> {
     for _ in 0..TRIES {
-        let found = endpoints.ready().await.unwrap_or_default();
+        let found = known.borrow().clone();
         for _ in 0..found.len() {
             let next = turn.fetch_add(1, Ordering::Relaxed) % found.len();
             let Some(address) = found.get(next) else {

@@ -1,13 +1,13 @@
 //! What becomes of workspaces when nodes go.
 
 use super::LONG;
-use super::faults::Fault;
 use super::stage::{at_rest, offer, spawn, text, tidy};
 use anyhow::{Context as _, ensure};
 use bytes::Bytes;
 use http::Method;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
+use nogoo9_tests::faults::Fault;
 use nogoo9_tests::{Edge, Observation, Target, Template, until};
 use serde_json::json;
 use std::sync::Arc;

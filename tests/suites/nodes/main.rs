@@ -4,9 +4,8 @@
 //! suite has no ground to stand on, and runs nothing.
 
 mod cases;
-mod faults;
 
-use nogoo9_tests::{Results, Suite, Target, stage};
+use nogoo9_tests::{Results, Suite, Target, faults, stage};
 use std::process::ExitCode;
 use std::time::Duration;
 
