@@ -138,12 +138,12 @@ impl Up {
             let proxy = self.child(wiring.proxy(), &spawner).await?;
             self.parts.proxy = Some(proxy);
         }
-        for (part, admin) in [
-            (&self.parts.control, &ready.admin_control),
-            (&self.parts.proxy, &ready.admin_proxy),
-        ] {
-            if let Some(keeper) = part {
-                self.await_ready(keeper, &http, admin).await?;
+        // The proxy is not ready before control is: it waits for its keys.
+        if let Some(keeper) = &self.parts.control {
+            self.await_ready(keeper, &http, &ready.admin_control)
+                .await?;
+            if let Some(keeper) = &self.parts.proxy {
+                self.await_ready(keeper, &http, &ready.admin_proxy).await?;
             }
         }
 
