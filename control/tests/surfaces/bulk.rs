@@ -8,12 +8,12 @@ use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-const REFUSAL: &str = "Forbidden: Only admin users can upgrade all workspaces";
+pub(crate) const REFUSAL: &str = "Forbidden: Only admin users can upgrade all workspaces";
 
 /// Image that no kubelet could pull.
-const MISSING: &str = "missing:2";
+pub(crate) const MISSING: &str = "missing:2";
 
-async fn upgrade_all(world: &World, arguments: Value) -> Value {
+pub(crate) async fn upgrade_all(world: &World, arguments: Value) -> Value {
     let answer = world
         .api("admin", Method::POST, "/upgrade-all", Some(arguments))
         .await;
@@ -32,7 +32,7 @@ fn is_ready(pod: &Pod) -> bool {
 }
 
 /// What a kubelet does, once: pods become ready, those of a missing image say so.
-async fn kubelet(world: &World) {
+pub(crate) async fn kubelet(world: &World) {
     for pod in world.pods_api().list(&ListParams::default()).await.unwrap() {
         let image = pod
             .spec
@@ -56,7 +56,7 @@ async fn kubelet(world: &World) {
 }
 
 /// Plays the kubelet until the operation has ended, and returns how it did.
-async fn to_the_end(world: &World, operation: &str) -> Value {
+pub(crate) async fn to_the_end(world: &World, operation: &str) -> Value {
     let path = format!("/operations/{operation}");
     world
         .until("the end of the bulk", || async {
@@ -67,7 +67,18 @@ async fn to_the_end(world: &World, operation: &str) -> Value {
     world.get("admin", &path).await
 }
 
-fn by_id(targets: &Value) -> BTreeMap<String, Value> {
+/// The watches show the operation: what rests on them knows it from now on.
+pub(crate) async fn listed(world: &World, operation: &str) {
+    world
+        .until("the operation is listed", || async {
+            let listed = world.get("admin", "/operations").await["operations"].clone();
+            let mut listed = listed.as_array().unwrap().iter();
+            listed.any(|listed| listed["operationId"] == operation)
+        })
+        .await;
+}
+
+pub(crate) fn by_id(targets: &Value) -> BTreeMap<String, Value> {
     let targets = targets.as_array().unwrap().iter();
     targets
         .map(|target| (target["id"].as_str().unwrap().to_owned(), target.clone()))
@@ -582,6 +593,7 @@ async fn asking_for_what_is_under_way_is_asking_for_the_same() {
     world.running("bob", "b").await;
     world.sample("sample:2").await;
     let begun = upgrade_all(&world, json!({"maxParallel": 1})).await;
+    listed(&world, begun["operationId"].as_str().unwrap()).await;
     for arguments in [json!({}), json!({"userSub": "bob"})] {
         let again = upgrade_all(&world, arguments).await;
         assert_eq!(

@@ -10,6 +10,7 @@
 mod absent;
 mod access;
 mod bulk;
+mod bulk_commands;
 mod claims;
 mod console;
 mod events;
