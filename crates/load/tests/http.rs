@@ -17,7 +17,7 @@ use nogoo9_load::{Answer, FailureKind, HttpLoad, HttpReport, LoadError, Phases};
 use server::Server;
 use tokio_util::sync::CancellationToken;
 
-const LONG: Duration = Duration::from_secs(20);
+const LONG: Duration = Duration::from_secs(60);
 
 fn load(server: &Server, path: &str) -> HttpLoad {
     HttpLoad::new(&server.url(path)).unwrap().connections(4)
@@ -139,7 +139,8 @@ async fn faults_are_told_apart() {
     for (path, kind, detail) in cases {
         let mut load = load(&server, path).connections(1).stop_after(1);
         if kind == FailureKind::Timeout {
-            load = load.timeouts(LONG, Duration::from_millis(100));
+            // What never comes is given up in any case; what does come must be here by then.
+            load = load.timeouts(LONG, Duration::from_secs(2));
         }
         if kind == FailureKind::Content {
             load = load.check(|_| Err("no pod named".to_owned()));
@@ -171,9 +172,10 @@ async fn faults_are_told_apart() {
 
 #[tokio::test]
 async fn nobody_listening_is_a_connect_error() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    drop(listener);
+    // Bound, so that nobody else gets the port, and never listening.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = socket.local_addr().unwrap().port();
     let url = url::Url::parse(&format!("http://demo.localhost:{port}/")).unwrap();
     let report = run(HttpLoad::new(&url)
         .unwrap()
@@ -207,6 +209,7 @@ async fn closing_idle_connections_costs_no_request() {
         .connections(1)
         .rate(50.0)
         .unwrap()
+        .stale_window(LONG)
         .stop_after(6);
     let report = run(load).await;
     assert_eq!((report.requests, report.failures), (6, 0));
@@ -221,12 +224,14 @@ async fn closing_idle_connections_costs_no_request() {
 }
 
 /// The server takes the second request of each connection and closes without an answer:
-/// to a client that is a keep-alive race, retried once if idempotent.
+/// to a client that is a keep-alive race, retried once if idempotent. However slow the machine, it
+/// is no more than that here.
 #[tokio::test]
 async fn a_stale_connection_is_retried_once_and_counted() {
     let server = Server::start().await;
     let report = run(load(&server, "/close-on-second")
         .connections(1)
+        .stale_window(LONG)
         .stop_after(4))
     .await;
     assert_eq!((report.requests, report.failures), (4, 0));
@@ -332,7 +337,7 @@ async fn dropping_a_run_ends_its_connections() {
     let server = Server::start().await;
     let run = load(&server, "/ok").start(&Phases::new("all")).unwrap();
     run.wait_for_requests(10, LONG).await.unwrap();
-    assert_eq!(server.open(), 4);
+    server.wait_open(4).await;
     drop(run);
     server.wait_open(0).await;
 }

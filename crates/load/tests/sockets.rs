@@ -17,7 +17,9 @@ use nogoo9_load::{
 };
 use server::{Fault, Server};
 
-const LONG: Duration = Duration::from_secs(20);
+const LONG: Duration = Duration::from_secs(60);
+/// How long a line that never comes is waited for: every other one is back long before.
+const LOST_AFTER: Duration = Duration::from_secs(3);
 
 fn options(server: &Server) -> SocketOptions {
     SocketOptions::new(&server.url())
@@ -72,7 +74,7 @@ async fn everything_typed_comes_back_in_order() {
 #[tokio::test]
 async fn a_dropped_line_is_lost() {
     let server = Server::echo(Fault::Drop(7)).await;
-    let options = options(&server).timeouts(LONG, Duration::from_millis(300), LONG);
+    let options = options(&server).timeouts(LONG, LOST_AFTER, LONG);
     let socket = EchoClient::open(options, &Phases::new("all"))
         .await
         .unwrap();
@@ -104,7 +106,7 @@ async fn repeated_swapped_and_foreign_lines_are_told_apart() {
     ];
     for (fault, counts) in cases {
         let server = Server::echo(fault).await;
-        let options = options(&server).timeouts(LONG, Duration::from_millis(300), LONG);
+        let options = options(&server).timeouts(LONG, LOST_AFTER, LONG);
         let socket = EchoClient::open(options, &Phases::new("all"))
             .await
             .unwrap();

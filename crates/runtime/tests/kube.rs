@@ -2,6 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use axum::{
     Json, Router,
@@ -9,6 +12,8 @@ use axum::{
     response::IntoResponse as _,
     routing::get,
 };
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, PostParams};
 use nogoo9_runtime::kube::{KubeError, Retry, connect};
 use serde_json::json;
 
@@ -76,9 +81,10 @@ async fn refused_credentials_are_not_transient() {
 #[tokio::test]
 async fn a_server_that_is_gone_is_transient_and_named() {
     let dir = tempfile::tempdir().unwrap();
-    let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", held.local_addr().unwrap());
-    drop(held);
+    // Bound, so that nobody else gets the port, and never listening.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}", socket.local_addr().unwrap());
     let path = kubeconfig(dir.path(), &url);
     let connection = connect(Some(&path), Retry::On).await.unwrap();
     let error = connection.check("here").await.unwrap_err();
@@ -106,4 +112,37 @@ async fn bad_files_are_named_and_never_quoted() {
         assert!(!text.contains("hunter2"), "{text}");
         assert!(text.contains("--kubeconfig"), "{text}");
     }
+}
+
+#[tokio::test]
+async fn a_busy_server_says_how_long_it_wants_to_be_left_alone_and_writes_are_not_repeated() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let count = calls.clone();
+    let busy = move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        // As the API server's flow control does it: plain text, and a header.
+        let after = [(header::RETRY_AFTER, "9")];
+        async move { (StatusCode::TOO_MANY_REQUESTS, after, "Too many requests") }
+    };
+    let router = Router::new().route("/api/v1/namespaces/here/pods", get(busy.clone()).post(busy));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    let dir = tempfile::tempdir().unwrap();
+    let path = kubeconfig(dir.path(), &url);
+    let connection = connect(Some(&path), Retry::Off).await.unwrap();
+    assert_eq!(connection.pressure.left(), Duration::ZERO);
+    let pods: Api<Pod> = Api::namespaced(connection.client.clone(), "here");
+    let refused = pods.create(&PostParams::default(), &Pod::default()).await;
+    let Err(kube::Error::Api(status)) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!((status.code, calls.load(Ordering::Relaxed)), (429, 1));
+    let left = connection.pressure.left();
+    assert!(
+        left > Duration::ZERO && left <= Duration::from_secs(9),
+        "{left:?}"
+    );
+    let other = connection.with_retry(Retry::On).unwrap();
+    assert!(other.pressure.left() > Duration::ZERO, "both know");
 }

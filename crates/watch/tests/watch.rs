@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// Longest wait for anything in these tests.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How the server treats watches.
 #[derive(Clone, Copy, PartialEq, Eq)]

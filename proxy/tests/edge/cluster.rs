@@ -1,5 +1,6 @@
 //! An embedded API server, and pods as their objects.
 
+use crate::proxy::free;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -34,7 +35,7 @@ impl Cluster {
         let data_dir = dir.join("cluster");
         let bound = bind(ApiServerConfig {
             data_dir: data_dir.clone(),
-            listen: "127.0.0.1:0".parse().unwrap(),
+            listen: free(),
             tokens: tokens(),
         })
         .await

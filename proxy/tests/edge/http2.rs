@@ -1,6 +1,7 @@
 //! HTTP/2 clients in front of HTTP/1 pods.
 
 use crate::cluster::Spec;
+use crate::eventually;
 use crate::proxy::{CONSOLE, Stage};
 use crate::upstream::Upstream;
 use http::{Request, StatusCode};
@@ -61,9 +62,13 @@ async fn cookies_are_joined_and_uploads_end_once() {
             ["cookie: a=1; b=2"]
         );
         assert!(text.contains(&format!("\nhost: {host}\n")), "{text}");
+        // Its connection is back in the pool.
+        eventually("the end of the request", || async {
+            stage.metric("open_requests").await == 0
+        })
+        .await;
     }
-    // An upload that ends twice spoils its connection, so that each would need a new one. (One or two
-    // more are needed where an upload comes before the last connection is back in the pool.)
+    // An upload that ends twice spoils its connection, so that each would need a new one.
     let connections = app.connections() - before;
     assert!(connections < UPLOADS / 2, "{connections} connections");
 }

@@ -10,6 +10,7 @@ use nogoo9_local::idp;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
@@ -30,12 +31,20 @@ pub(crate) struct Stage {
     idp: CancellationToken,
 }
 
-/// A port that was free a moment ago.
-fn free() -> SocketAddr {
-    std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
+/// An address that stays free until somebody is told to take it: below the range of ports that Linux
+/// gives to whoever wants any, and to outgoing connections.
+pub(crate) fn free() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    loop {
+        // Processes begin at different places, so that they seldom meet.
+        let begin = std::process::id() % 120;
+        let nth = u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
+        let port = 20_000 + (begin * 100 + nth) % 12_000;
+        let address = SocketAddr::from(([127, 0, 0, 1], u16::try_from(port).unwrap()));
+        if std::net::TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
 }
 
 fn now() -> i64 {

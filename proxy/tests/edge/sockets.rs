@@ -168,7 +168,7 @@ async fn the_end_of_the_token_is_a_1008() {
         .await;
     stage.routed("dev", Some(&uid)).await;
     let host = format!("dev.{CONSOLE}");
-    let cookie = stage.short_cookie("alice", &host, 2);
+    let cookie = stage.short_cookie("alice", &host, 8);
     let mut socket = Connection::open(stage.address).await;
     socket.send(opening(&cookie, &host)).await;
     assert_eq!(socket.head().await.status, 101);

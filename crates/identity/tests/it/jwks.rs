@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 
 /// Waits for nothing but what is being waited for.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// A provider that publishes keys, counts requests, and can be away.
 #[derive(Clone, Default)]
@@ -104,7 +104,11 @@ async fn a_flood_of_unknown_keys_costs_the_provider_one_request() {
     let (provider, _server) = Provider::start().await;
     let good = Signer::ed25519("good");
     provider.publish(&[&good]);
-    let (keys, refresher) = Keys::with_timing(provider.source(), timing());
+    let timing = Timing {
+        min_gap: Duration::from_secs(3600),
+        ..timing()
+    };
+    let (keys, refresher) = Keys::with_timing(provider.source(), timing);
     let running = tokio::spawn(refresher.run());
     until("the keys are read", || keys.is_ready()).await;
     let bearers = Arc::new(bearers(keys));
@@ -120,11 +124,7 @@ async fn a_flood_of_unknown_keys_costs_the_provider_one_request() {
     for task in flood {
         assert_eq!(task.await.expect("no panic"), Err(TokenError::UnknownKey));
     }
-    assert_eq!(
-        provider.requests(),
-        1,
-        "within ten seconds of the last read"
-    );
+    assert_eq!(provider.requests(), 1, "so soon after the last read");
     assert!(bearers.verify(&good.sign(&claims()), NOW).is_ok());
     running.abort();
 }

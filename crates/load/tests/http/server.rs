@@ -63,11 +63,11 @@ impl Server {
     }
 
     pub(crate) async fn wait_open(&self, connections: u64) {
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while self.open() != connections {
             assert!(
                 Instant::now() < deadline,
-                "{} connections still open",
+                "{} connections are open instead of {connections}",
                 self.open()
             );
             sleep(Duration::from_millis(5)).await;

@@ -91,7 +91,7 @@ impl Server {
     }
 
     pub(crate) async fn wait_ended(&self, sockets: usize) {
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while self.closes().len() < sockets {
             assert!(
                 Instant::now() < deadline,
