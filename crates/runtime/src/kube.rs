@@ -1,8 +1,9 @@
-//! A Kubernetes client with deadlines, errors that name `--kubeconfig`, and the API
-//! server's clock.
+//! A Kubernetes client with deadlines, errors that name `--kubeconfig`, the API server's clock, and
+//! what it says of how busy it is.
 
 mod clock;
 mod date;
+mod pressure;
 
 use std::{path::Path, time::Duration};
 
@@ -14,6 +15,8 @@ use ::kube::{
 
 pub use clock::ServerClock;
 use date::DateLayer;
+pub use pressure::Pressure;
+use pressure::PressureLayer;
 
 /// Longest wait for a TCP and TLS connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -41,6 +44,8 @@ pub struct Connection {
     pub client: Client,
     /// Time as the API server tells it in each reply.
     pub clock: ServerClock,
+    /// How long the API server wants to be left alone, by its replies.
+    pub pressure: Pressure,
     config: Config,
     source: String,
 }
@@ -132,7 +137,8 @@ pub async fn connect(kubeconfig: Option<&Path>, retry: Retry) -> Result<Connecti
         ),
         None => from_environment().await?,
     };
-    Connection::new(source, config, ServerClock::new(), retry)
+    let (clock, pressure) = (ServerClock::new(), Pressure::new());
+    Connection::new(source, config, clock, pressure, retry)
 }
 
 impl Connection {
@@ -140,6 +146,7 @@ impl Connection {
         source: String,
         mut config: Config,
         clock: ServerClock,
+        pressure: Pressure,
         retry: Retry,
     ) -> Result<Self, KubeError> {
         config.connect_timeout = Some(CONNECT_TIMEOUT);
@@ -154,10 +161,12 @@ impl Connection {
                 reason: e.to_string(),
             })?
             .with_layer(&DateLayer::new(clock.clone()))
+            .with_layer(&PressureLayer::new(pressure.clone()))
             .build();
         Ok(Self {
             client,
             clock,
+            pressure,
             config,
             source,
         })
@@ -172,6 +181,7 @@ impl Connection {
             self.source.clone(),
             self.config.clone(),
             self.clock.clone(),
+            self.pressure.clone(),
             retry,
         )
     }
