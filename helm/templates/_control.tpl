@@ -20,8 +20,12 @@ args:
 {{- range .Values.control.extraArgs }}
   - {{ . | quote }}
 {{- end }}
-{{- with .Values.control.extraEnv }}
 env:
+  # The name by which each of several stands for election.
+  - name: NOGOO9_INSTANCE
+    valueFrom:
+      fieldRef: {fieldPath: metadata.name}
+{{- with .Values.control.extraEnv }}
 {{- toYaml . | nindent 2 }}
 {{- end }}
 ports:
