@@ -1,0 +1,339 @@
+//! What is stored of bulks: ten thousand workspaces in one, and chunks that somebody deletes by hand.
+//! Nobody looks after pods here: the workspaces are records alone.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on has failed"
+)]
+
+mod support;
+
+use futures::{StreamExt, stream};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use nogoo9_control::bulk::{Memory, Next, pass};
+use nogoo9_control::cluster::{Caches, Cluster};
+use nogoo9_control::config::Args;
+use nogoo9_control::service::{
+    Feed, GetOperation, Links, Metrics, Operation, OperationTarget, Parts, Service, UpgradeAll,
+    UpgradeAllWorkspaces,
+};
+use nogoo9_control::template::source::Source;
+use nogoo9_control::upgrade::{Engine, EngineConfig, Proxies};
+use nogoo9_model::access::{Caller, Role};
+use nogoo9_model::bulk::{CHUNK, TargetState};
+use nogoo9_model::operation::State;
+use nogoo9_model::pod::TemplateRef;
+use nogoo9_model::record::{Record, Spawn};
+use nogoo9_runtime::config::{Loaded, load};
+use serde_json::{Map, json};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use support::{Faults, SYSTEM, Site, WORKSPACES};
+use tokio::time::Instant;
+
+/// Longest wait for anything to come true.
+const PATIENCE: Duration = Duration::from_secs(240);
+/// What an object of a cluster may hold, with some room, in bytes.
+const FITS: usize = 900 * 1024;
+/// Records made at once.
+const CALLS: usize = 64;
+
+fn admin() -> Caller {
+    Caller {
+        sub: "root".into(),
+        roles: Vec::new(),
+        role: Role::Admin,
+        scopes: None,
+    }
+}
+
+/// Control's commands without its engine.
+struct Desk {
+    site: Site,
+    cluster: Cluster,
+    caches: Arc<Caches>,
+    service: Service,
+}
+
+impl Desk {
+    async fn start() -> Self {
+        let site = Site::start().await;
+        let cluster = site.cluster(&Faults::default());
+        let flags = [
+            "nogoo9-control",
+            "--public-url=http://localhost:9009",
+            "--issuer=http://localhost:9011",
+            "--client-id=nogoo9",
+        ];
+        let settings = match load::<Args>(flags.into_iter().map(Into::into)) {
+            Ok(Loaded::Run(settings)) => settings,
+            other => panic!("{:?}", other.err().map(|error| error.to_string())),
+        };
+        let proxies = Proxies::new(Vec::new(), None).unwrap();
+        // Its worker never runs.
+        let (engine, _) = Engine::new(EngineConfig {
+            cluster: cluster.clone(),
+            proxies: proxies.clone(),
+        });
+        let caches = Arc::new(Caches::start(&cluster, |_: &str| {}));
+        let service = Service::new(Parts {
+            cluster: cluster.clone(),
+            caches: caches.clone(),
+            engine,
+            proxies,
+            templates: Source::start(&cluster, None).unwrap(),
+            links: Links::new(&settings.common.public),
+            metrics: Metrics::default(),
+            feed: Feed::default(),
+        });
+        caches.synced().await;
+        Self {
+            site,
+            cluster,
+            caches,
+            service,
+        }
+    }
+
+    fn config_maps(&self) -> Api<ConfigMap> {
+        Api::namespaced(self.site.admin.clone(), SYSTEM)
+    }
+
+    async fn template(&self) {
+        let map = json!({
+            "metadata": {"name": "t", "labels": {"nogoo9/pod-template": "true"}},
+            "data": {"spec": "containers: [{name: main, image: 'image:2'}]"},
+        });
+        let map = serde_json::from_value(map).unwrap();
+        let params = PostParams::default();
+        self.config_maps().create(&params, &map).await.unwrap();
+    }
+
+    /// The template is gone: whose turn comes fails at once.
+    async fn without_template(&self) {
+        let params = DeleteParams::default();
+        self.config_maps().delete("t", &params).await.unwrap();
+    }
+
+    /// Workspaces that run an older version of the template, as their records have it.
+    async fn workspaces(&self, count: usize) {
+        let creates = (0..count).map(|n| async move {
+            let spawn = Spawn {
+                id: id(n),
+                namespace: WORKSPACES.into(),
+                owner: format!("user-{}", n % 500),
+                name: format!("Workspace {n}"),
+                template: TemplateRef {
+                    name: "t".into(),
+                    version: "an-older-one".into(),
+                },
+                inputs: Map::new(),
+                manifest: json!({"spec": {"containers": [{"name": "main", "image": "image:1"}]}}),
+                exclusive: false,
+            };
+            let mut record = Record::spawn(spawn, self.cluster.now());
+            record.pod.uid = Some(format!("uid-{n}"));
+            self.cluster.create_record(&record).await.unwrap();
+        });
+        stream::iter(creates)
+            .buffer_unordered(CALLS)
+            .collect::<Vec<()>>()
+            .await;
+        self.until("all are listed", async || {
+            self.caches.records().len() == count
+        })
+        .await;
+    }
+
+    async fn upgrade_all(&self, args: UpgradeAllWorkspaces) -> UpgradeAll {
+        let answer = self.service.upgrade_all_workspaces(&admin(), &args).await;
+        answer.unwrap()
+    }
+
+    /// Drives the bulk to its end.
+    async fn to_the_end(&self, id: &str, memory: &mut Memory) -> Operation {
+        self.until("the end of the bulk", async || {
+            pass(&self.service, memory, id).await.unwrap() == Next::Ended
+        })
+        .await;
+        self.look(id).await.0
+    }
+
+    /// The operation, with all its targets, page by page.
+    async fn look(&self, id: &str) -> (Operation, Vec<OperationTarget>) {
+        let mut targets = Vec::new();
+        let mut offset = 0;
+        loop {
+            let args = GetOperation {
+                operation_id: id.to_owned(),
+                offset,
+                limit: 250,
+            };
+            let mut page = self.service.get_operation(&admin(), &args).await.unwrap();
+            targets.append(&mut page.targets);
+            match page.next_offset {
+                Some(next) => offset = next,
+                None => return (page, targets),
+            }
+        }
+    }
+
+    async fn until(&self, what: &str, mut check: impl AsyncFnMut() -> bool) {
+        let end = Instant::now() + PATIENCE;
+        while !check().await {
+            assert!(Instant::now() < end, "{what}: it did not come true");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Sizes of the objects that the bulk is stored in, in bytes: head, and chunks.
+    async fn sizes(&self, id: &str) -> (usize, Vec<usize>) {
+        let params = ListParams::default().labels(&format!("nogoo9/operation={id}"));
+        let chunks = self.config_maps().list(&params).await.unwrap();
+        let head = self.config_maps().get(&format!("nogoo9-{id}")).await;
+        let size = |map: &ConfigMap| serde_json::to_vec(map).unwrap().len();
+        (size(&head.unwrap()), chunks.iter().map(size).collect())
+    }
+}
+
+fn id(n: usize) -> String {
+    format!("w{n:05}")
+}
+
+#[tokio::test]
+async fn ten_thousand_workspaces_are_one_operation_in_which_each_has_its_result() {
+    const TOTAL: usize = 10_000;
+    const PARALLEL: u32 = 20;
+    let desk = Desk::start().await;
+    desk.template().await;
+    let clock = Instant::now();
+    desk.workspaces(TOTAL).await;
+    println!("{TOTAL} records made in {:?}", clock.elapsed());
+
+    let clock = Instant::now();
+    let begun = desk
+        .upgrade_all(UpgradeAllWorkspaces {
+            max_parallel: Some(PARALLEL),
+            failure_budget: Some(0),
+            ..UpgradeAllWorkspaces::default()
+        })
+        .await;
+    println!("the bulk was stored in {:?}", clock.elapsed());
+    assert_eq!((begun.total, begun.upgraded), (TOTAL, TOTAL));
+    assert_eq!(begun.upgraded_pods.len(), 50);
+    let bulk = begun.operation_id.unwrap();
+    let (head, chunks) = desk.sizes(&bulk).await;
+    assert_eq!(chunks.len(), TOTAL.div_ceil(CHUNK));
+    let largest = chunks.iter().max().copied().unwrap();
+    println!("its head takes {head} bytes, its largest chunk {largest}");
+    assert!(head < FITS && largest < FITS);
+
+    desk.without_template().await;
+    let clock = Instant::now();
+    let ended = desk.to_the_end(&bulk, &mut Memory::default()).await;
+    println!("it was driven to its end in {:?}", clock.elapsed());
+    let counts = ended.counts.unwrap();
+    assert_eq!(
+        (ended.state, counts.failed, counts.total as usize),
+        (State::Failed, PARALLEL, TOTAL),
+        "{ended:#?}"
+    );
+    let (_, targets) = desk.look(&bulk).await;
+    let ids: BTreeSet<&str> = targets.iter().map(|target| target.id.as_str()).collect();
+    assert_eq!((targets.len(), ids.len()), (TOTAL, TOTAL));
+    for (n, target) in targets.iter().enumerate() {
+        assert_eq!(target.id, id(n));
+        let why = target.error.as_ref().unwrap();
+        if n < PARALLEL as usize {
+            assert_eq!(target.state, TargetState::Failed);
+            assert_eq!(why.reason, "TemplateNotFound");
+        } else {
+            assert_eq!(target.state, TargetState::Cancelled);
+            assert_eq!(why.message, "stopped: 20 failed, 0 were allowed to");
+        }
+    }
+    let (head, chunks) = desk.sizes(&bulk).await;
+    let largest = chunks.iter().max().copied().unwrap();
+    println!("ended, its head takes {head} bytes, its largest chunk {largest}");
+    assert!(head < FITS && largest < FITS);
+}
+
+/// Somebody deletes a chunk of a bulk: it comes to an end all the same, and says so.
+#[tokio::test]
+async fn a_bulk_that_was_robbed_of_a_chunk_ends() {
+    const TOTAL: usize = CHUNK + 3;
+    let desk = Desk::start().await;
+    desk.template().await;
+    desk.workspaces(TOTAL).await;
+    let begun = desk.upgrade_all(UpgradeAllWorkspaces::default()).await;
+    let bulk = begun.operation_id.unwrap();
+    let lost = format!("nogoo9-{bulk}-1");
+    let params = DeleteParams::default();
+    desk.config_maps().delete(&lost, &params).await.unwrap();
+
+    // What is left can be looked at, and what it claimed is nobody's.
+    let (_, targets) = desk.look(&bulk).await;
+    assert_eq!(targets.len(), TOTAL);
+    let shown = &targets[CHUNK];
+    assert_eq!(
+        (shown.id.as_str(), shown.state),
+        ("?250", TargetState::Failed)
+    );
+    desk.until("the bulk is listed", async || {
+        desk.caches.operation(&bulk).is_some()
+    })
+    .await;
+    let plan = desk
+        .upgrade_all(UpgradeAllWorkspaces {
+            dry_run: true,
+            ..UpgradeAllWorkspaces::default()
+        })
+        .await;
+    assert_eq!((plan.total, plan.upgraded), (TOTAL, 3));
+
+    desk.service
+        .cancel_operation(&admin(), &bulk)
+        .await
+        .unwrap();
+    let ended = desk.to_the_end(&bulk, &mut Memory::default()).await;
+    let counts = ended.counts.unwrap();
+    assert_eq!(
+        (ended.state, counts.cancelled as usize, counts.failed),
+        (State::Cancelled, CHUNK, 3)
+    );
+    let (_, targets) = desk.look(&bulk).await;
+    for target in &targets[CHUNK..] {
+        let why = target.error.as_ref().unwrap();
+        assert_eq!(why.reason, "ResultLost");
+        assert!(why.message.contains(&lost), "{}", why.message);
+    }
+}
+
+/// The same under the hands of one who has read it before.
+#[tokio::test]
+async fn a_chunk_that_vanishes_under_the_hands_of_its_driver_is_missed() {
+    let desk = Desk::start().await;
+    desk.template().await;
+    desk.workspaces(2).await;
+    let begun = desk
+        .upgrade_all(UpgradeAllWorkspaces {
+            max_parallel: Some(1),
+            ..UpgradeAllWorkspaces::default()
+        })
+        .await;
+    let bulk = begun.operation_id.unwrap();
+    let mut memory = Memory::default();
+    // The first is taken up and fails; that is yet to be written.
+    desk.without_template().await;
+    pass(&desk.service, &mut memory, &bulk).await.unwrap();
+    let lost = format!("nogoo9-{bulk}-0");
+    let params = DeleteParams::default();
+    desk.config_maps().delete(&lost, &params).await.unwrap();
+    let ended = desk.to_the_end(&bulk, &mut memory).await;
+    assert_eq!(
+        (ended.state, ended.counts.unwrap().failed),
+        (State::Failed, 2)
+    );
+}
