@@ -208,9 +208,11 @@ impl Tools {
         context: &RequestContext<RoleServer>,
     ) -> Result<Json<Operation>, Failure> {
         let caller = caller(context)?;
+        let first = GetOperation::first(args.operation_id.clone());
+        let first = self.service.get_operation(&caller, &first).await?;
+        // Who waits on although a person is asked for gets what they ask for.
+        let knew = asks(&first);
         if args.since_revision.is_none() {
-            let first = GetOperation::first(args.operation_id.clone());
-            let first = self.service.get_operation(&caller, &first).await?;
             args.since_revision = Some(first.revision);
         }
         let end = Instant::now() + Duration::from_secs(args.seconds.min(MAX_WAIT).into());
@@ -236,12 +238,18 @@ impl Tools {
             let progress = progress(&answer, step, token.clone());
             // A client that went away is no reason to fail; the next step ends with its request.
             let _gone = context.peer.notify_progress(progress).await;
+            let moved = moved || (asks(&answer) && !knew);
             if answer.done || moved || left <= PROGRESS_EVERY || context.ct.is_cancelled() {
                 return Ok(Json(answer));
             }
             step = step.saturating_add(1);
         }
     }
+}
+
+/// Whether the operation does not go on before somebody says so.
+fn asks(operation: &Operation) -> bool {
+    operation.paused || operation.waiting.is_some()
 }
 
 /// How far the operation is. Clients demand that progress grows with every notification, and
