@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 pub struct Results {
     folder: PathBuf,
     ground: String,
+    elsewhere: &'static [(&'static str, &'static str)],
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -37,7 +38,15 @@ impl Results {
         Ok(Self {
             folder: target.join("results").join(suite),
             ground: ground.to_owned(),
+            elsewhere: &[],
         })
+    }
+
+    /// With what other tests show, which this suite would otherwise have to: what, and by whom. It
+    /// stands below the table.
+    #[must_use]
+    pub fn elsewhere(self, elsewhere: &'static [(&'static str, &'static str)]) -> Self {
+        Self { elsewhere, ..self }
     }
 
     /// Writes them down; returns the table of all grounds.
@@ -60,7 +69,13 @@ impl Results {
         std::fs::write(&file, serde_json::to_vec_pretty(&column)?)
             .with_context(|| file.display().to_string())?;
         let names: Vec<&str> = outcomes.iter().map(|outcome| outcome.name).collect();
-        let table = table(&names, &columns(&self.folder)?);
+        let mut table = table(&names, &columns(&self.folder)?);
+        if !self.elsewhere.is_empty() {
+            table.push_str("\n| shown elsewhere | by |\n|---|---|\n");
+            for (what, by) in self.elsewhere {
+                let _infallible = writeln!(table, "| {what} | {by} |");
+            }
+        }
         std::fs::write(self.folder.join("table.md"), &table).context("table of results")?;
         Ok(table)
     }
@@ -125,6 +140,7 @@ mod tests {
         let on = |ground: &str| Results {
             folder: folder.path().to_owned(),
             ground: ground.to_owned(),
+            elsewhere: &[],
         };
         let first = on("embedded").keep(&[outcome("one_thing", true)]).unwrap();
         assert_eq!(
@@ -137,5 +153,9 @@ mod tests {
             "| case | embedded | real |\n|---|---|---|\n\
              | one thing | ok (1.5 s) | FAILED (1.5 s) |\n| more | - | ok (1.5 s) |\n"
         );
+        let listed = on("real").elsewhere(&[("a third thing", "another suite")]);
+        let listed = listed.keep(&[outcome("more", true)]).unwrap();
+        let below = "\n| shown elsewhere | by |\n|---|---|\n| a third thing | another suite |\n";
+        assert!(listed.ends_with(below), "{listed}");
     }
 }

@@ -13,6 +13,7 @@ pub struct Template {
     /// The image has one tag; the version is told by the environment.
     fixed: bool,
     env: BTreeMap<String, String>,
+    references: Vec<Value>,
     annotations: BTreeMap<String, String>,
     container: Map<String, Value>,
     pod: Map<String, Value>,
@@ -30,6 +31,7 @@ impl Template {
             image: format!("nogoo9-sample:{version}"),
             fixed: false,
             env: BTreeMap::new(),
+            references: Vec::new(),
             annotations: BTreeMap::new(),
             container: Map::new(),
             pod: Map::new(),
@@ -83,6 +85,23 @@ impl Template {
         self
     }
 
+    /// With this environment variable, whose value is somewhere else: `source` is its `valueFrom`.
+    #[must_use]
+    pub fn env_from(mut self, name: &str, source: &Value) -> Self {
+        self.references
+            .push(json!({"name": name, "valueFrom": source}));
+        self
+    }
+
+    /// With this volume, mounted at `path`.
+    #[must_use]
+    pub fn volume(mut self, volume: Value, path: &str) -> Self {
+        let mount = json!({"name": volume["name"], "mountPath": path});
+        append(&mut self.pod, "volumes", volume);
+        append(&mut self.container, "volumeMounts", mount);
+        self
+    }
+
     /// With this annotation.
     #[must_use]
     pub fn annotation(mut self, key: &str, value: &str) -> Self {
@@ -110,13 +129,9 @@ impl Template {
         let volume = json!({"name": "data", "persistentVolumeClaim": {"claimName": "data"}});
         self.claim("data", class)
             .env("NOGOO9_SAMPLE_DATA", "/data")
-            .pod("volumes", json!([volume]))
+            .volume(volume, "/data")
             // A volume belongs to root until it is given to those who use it.
             .pod("securityContext", json!({"fsGroup": 65532}))
-            .container(
-                "volumeMounts",
-                json!([{"name": "data", "mountPath": "/data"}]),
-            )
     }
 
     /// With a claim that only one node may mount. It takes a volume of the pod to use it.
@@ -167,6 +182,7 @@ impl Template {
             field("POD_IP", "status.podIP"),
             json!({"name": "WORKSPACE_ID", "value": "${{workspace_id}}"}),
         ];
+        env.extend(self.references.iter().cloned());
         env.extend(
             self.env
                 .iter()
@@ -181,6 +197,8 @@ impl Template {
                 "httpGet": {"path": "/healthz", "port": 3000},
                 "periodSeconds": 1,
                 "failureThreshold": 2,
+                // On a loaded machine a slow answer is none that failed.
+                "timeoutSeconds": 10,
             },
         });
         if let Some(container) = container.as_object_mut() {
@@ -189,5 +207,12 @@ impl Template {
         let mut pod = self.pod.clone();
         pod.insert("containers".into(), json!([container]));
         Value::Object(pod)
+    }
+}
+
+fn append(object: &mut Map<String, Value>, field: &str, item: Value) {
+    let list = object.entry(field).or_insert_with(|| json!([]));
+    if let Some(list) = list.as_array_mut() {
+        list.push(item);
     }
 }
