@@ -121,7 +121,7 @@ pub(crate) fn bench(criterion: &mut Criterion) {
         let unshown = Observed {
             record,
             pods,
-            proxies: &proxies,
+            probes: &[],            proxies: &proxies,
             operation: None,
             refused: None,
         };

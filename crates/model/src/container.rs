@@ -37,8 +37,9 @@ impl Trouble {
 }
 
 /// Reasons that waiting does not mend, by itself and soon.
-const HOPELESS: [&str; 6] = [
+const HOPELESS: [&str; 7] = [
     "ImagePullBackOff",
+    "FailedMount",
     "ErrImageNeverPull",
     "InvalidImageName",
     "CreateContainerConfigError",
@@ -46,11 +47,36 @@ const HOPELESS: [&str; 6] = [
     "CrashLoopBackOff",
 ];
 
+/// How registries and runtimes say that an image cannot be had, and not only just now.
+const NO_SUCH_IMAGE: [&str; 7] = [
+    "not found",
+    "no such host",
+    "manifest unknown",
+    "does not exist",
+    "denied",
+    "unauthorized",
+    "authentication required",
+];
+
 impl Trouble {
     /// Whether a pod in this trouble is given up at once where nothing else serves meanwhile.
     #[must_use]
     pub fn is_hopeless(&self) -> bool {
         HOPELESS.contains(&self.reason.as_str())
+    }
+
+    /// Whether only another template, or somebody's help, mends it: an image or a Secret that is not
+    /// there. A registry that does not answer is none of that, nor is a program that crashes.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        match self.reason.as_str() {
+            "CrashLoopBackOff" => false,
+            "ImagePullBackOff" => {
+                let message = self.message.to_lowercase();
+                NO_SUCH_IMAGE.iter().any(|words| message.contains(words))
+            }
+            _ => self.is_hopeless(),
+        }
     }
 }
 
@@ -118,7 +144,7 @@ pub fn restarts(pod: &Pod) -> u32 {
     counts.max().unwrap_or(0)
 }
 
-fn waiting(container: &ContainerStatus) -> Option<Trouble> {
+pub(crate) fn waiting(container: &ContainerStatus) -> Option<Trouble> {
     let waiting = container.state.as_ref()?.waiting.as_ref()?;
     let reason = waiting.reason.as_deref()?;
     if PATIENT.contains(&reason) {

@@ -5,6 +5,8 @@
 pub const TYPE: &str = "nogoo9/type";
 /// Value of [`TYPE`] on workspace pods.
 pub const TYPE_WORKSPACE: &str = "workspace";
+/// Value of [`TYPE`] on probes, see [`crate::probe`]. Nothing is ever routed to them.
+pub const TYPE_PROBE: &str = "probe";
 /// Label: the workspace's id.
 pub const WORKSPACE_ID: &str = "nogoo9/workspace-id";
 /// Label (encoded, see [`crate::label`]) and annotation (raw): who owns the workspace.
@@ -93,8 +95,20 @@ pub fn pods_selector() -> String {
     format!("{TYPE}={TYPE_WORKSPACE},{MANAGED_BY}={MANAGED_BY_SPAWNER}")
 }
 
-/// Label selector of the pods of one workspace.
+/// Label selector of all probes.
+#[must_use]
+pub fn probes_selector() -> String {
+    format!("{TYPE}={TYPE_PROBE},{MANAGED_BY}={MANAGED_BY_SPAWNER}")
+}
+
+/// Label selector of all pods that are made here: those of workspaces, and probes.
+#[must_use]
+pub fn made_selector() -> String {
+    format!("{TYPE} in ({TYPE_WORKSPACE},{TYPE_PROBE}),{MANAGED_BY}={MANAGED_BY_SPAWNER}")
+}
+
+/// Label selector of the pods of one workspace, and of its probes.
 #[must_use]
 pub fn workspace_selector(id: &str) -> String {
-    format!("{},{WORKSPACE_ID}={id}", pods_selector())
+    format!("{},{WORKSPACE_ID}={id}", made_selector())
 }

@@ -19,6 +19,7 @@ pub mod mode;
 pub mod name;
 pub mod operation;
 pub mod pod;
+pub mod probe;
 pub mod record;
 pub mod select;
 pub mod template;

@@ -26,6 +26,23 @@ pub fn upgrade_pod(
     )
 }
 
+/// Name of the probe of operation `operation`, see [`crate::probe`].
+#[must_use]
+pub fn probe_pod(
+    owner: &str,
+    id: &str,
+    namespace: &str,
+    operation: &str,
+    generation: u32,
+) -> String {
+    pod(
+        owner,
+        id,
+        "-probe-",
+        &[operation, namespace, id, &generation.to_string()],
+    )
+}
+
 /// Name of the pod of a workspace that was spawned, started or re-created at `generation`.
 #[must_use]
 pub fn spawned_pod(owner: &str, id: &str, namespace: &str, since: i64, generation: u32) -> String {
@@ -140,6 +157,7 @@ mod tests {
         fn valid_for_any_owner_and_id(owner in "\\PC{0,90}", id in "\\PC{0,90}", generation: u32) {
             for name in [
                 upgrade_pod(&owner, &id, "ns", "op-x", generation),
+                probe_pod(&owner, &id, "ns", "op-x", generation),
                 spawned_pod(&owner, &id, "ns", 7, generation),
                 claim(&owner, &id, "ns", "home"),
             ] {

@@ -56,6 +56,8 @@ pub struct PodView {
     pub upgrade_of: Option<UpgradeOf>,
     /// Annotation `last-upgrade-error`.
     pub last_upgrade_error: Option<String>,
+    /// Annotation `last-upgrade`.
+    pub last_upgrade: Option<String>,
     /// Restarts of the container that was restarted most.
     pub restarts: u32,
     /// What its containers complain of.
@@ -258,6 +260,7 @@ impl PodView {
             upgrade_of: annotation(keys::UPGRADE_OF)
                 .and_then(|text| serde_json::from_str(text).ok()),
             last_upgrade_error: annotation(keys::LAST_UPGRADE_ERROR).map(ToOwned::to_owned),
+            last_upgrade: annotation(keys::LAST_UPGRADE).map(ToOwned::to_owned),
             restarts: restarts(pod),
             trouble: trouble(pod),
         })

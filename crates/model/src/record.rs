@@ -257,6 +257,12 @@ impl Record {
         })
     }
 
+    /// Whether nothing is left of the workspace but this: to people it is not there any more.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.gone_at.is_some()
+    }
+
     /// Whether the pod is one of this workspace's: same namespace, same owner, same id.
     #[must_use]
     pub fn holds(&self, pod: &PodView) -> bool {

@@ -7,6 +7,7 @@
 //! facts, patched by resource version, deleted by uid.
 
 mod act;
+mod check;
 mod drain;
 mod pair;
 mod recreate;
@@ -24,6 +25,7 @@ use crate::container::Trouble;
 use crate::mode::Mode;
 use crate::operation::Operation;
 use crate::pod::PodView;
+use crate::probe::Probe;
 use crate::record::{Desired, Phase, Record};
 
 /// Everything that a decision may rest on, read live.
@@ -33,6 +35,8 @@ pub struct Observed<'a> {
     pub record: &'a Record,
     /// All pods with the workspace's id, whoever they belong to.
     pub pods: &'a [PodView],
+    /// The workspace's probes.
+    pub probes: &'a [Probe],
     /// What every known proxy says of the workspace; needed where [`needs_proxies`] says so.
     pub proxies: &'a [ProxyReport],
     /// The stored form of [`Record::operation_to_show`], if there is one.
@@ -130,6 +134,9 @@ pub fn plan(observed: &Observed<'_>, now: UnixSeconds) -> Plan {
         .iter()
         .filter(|pod| record.holds(pod))
         .collect();
+    if let Some(plan) = check::tidy(observed) {
+        return plan;
+    }
     if let Some(last) = record.last.as_ref().filter(|last| !last.shown) {
         return act::show_end(observed, last);
     }
@@ -137,7 +144,7 @@ pub fn plan(observed: &Observed<'_>, now: UnixSeconds) -> Plan {
         (Desired::Stopped | Desired::Deleted, Some(upgrade)) => {
             act::end_early(record, upgrade, now)
         }
-        (Desired::Stopped | Desired::Deleted, None) => steady::wind_down(record, &mine, now),
+        (Desired::Stopped | Desired::Deleted, None) => steady::wind_down(observed, &mine, now),
         (Desired::Running, None) => steady::keep(observed, &mine, now),
         (Desired::Running, Some(upgrade)) => match upgrade.mode {
             Mode::SideBySide => side_by_side::plan(observed, upgrade, &mine, now),
@@ -146,6 +153,8 @@ pub fn plan(observed: &Observed<'_>, now: UnixSeconds) -> Plan {
     }
 }
 
+#[cfg(test)]
+mod check_tests;
 #[cfg(test)]
 mod drain_tests;
 #[cfg(test)]

@@ -38,6 +38,7 @@ fn pod(uid: &str, workspace: &str, generation: u32, ready: bool) -> PodView {
         template: TemplateRef::default(),
         upgrade_of: None,
         last_upgrade_error: None,
+        last_upgrade: None,
         restarts: 0,
         trouble: None,
     }

@@ -62,6 +62,7 @@ fn tidied(record: &Record, found: &[Found]) -> (Vec<String>, bool) {
         let observed = Observed {
             record,
             pods: &pods,
+            probes: &[],
             proxies: &[],
             operation: None,
             refused: None,
@@ -212,6 +213,7 @@ fn a_pod_behind_its_gate_is_adopted_only_where_there_is_no_other() {
     let observed = Observed {
         record: &record,
         pods: &[gated.view],
+        probes: &[],
         proxies: &[],
         operation: None,
         refused: None,

@@ -6,7 +6,7 @@ use crate::mode::Mode;
 use crate::operation::Kind;
 use crate::pod::TemplateRef;
 use crate::template::Timing;
-use crate::{UnixSeconds, name};
+use crate::{UnixSeconds, name, probe};
 use serde_json::{Map, Value};
 
 /// What a new workspace is made of.
@@ -123,6 +123,22 @@ impl Record {
         }
     }
 
+    /// The record of a workspace of the same owner under the id of one that is gone; `None`: that one
+    /// is not gone, or was somebody else's. Its pods have other names than any before.
+    #[must_use]
+    pub fn succeed(&self, new: Self) -> Option<Self> {
+        (self.gone_at.is_some() && self.owner == new.owner && self.namespace == new.namespace).then(
+            || {
+                let mut next = Self {
+                    generation: self.generation,
+                    ..new
+                };
+                next.plan_next_pod();
+                next
+            },
+        )
+    }
+
     /// The record of the same workspace, wanted running. `None`: it is already, or is being deleted.
     #[must_use]
     pub fn start(&self) -> Option<Self> {
@@ -172,6 +188,12 @@ impl Record {
         }
         let mut next = self.clone();
         next.generation = self.generation.saturating_add(1);
+        let phase = if intent.mode == Mode::Recreate && probe::is_due(&intent.manifest) {
+            let probe = probe::planned(self, &intent.operation, next.generation);
+            Phase::Probing { probe }
+        } else {
+            Phase::Starting
+        };
         next.upgrade = Some(Upgrade {
             successor: PlannedPod {
                 name: name::upgrade_pod(
@@ -197,7 +219,7 @@ impl Record {
             manifest: intent.manifest,
             exclusive: intent.exclusive,
             claims: self.new_claims(intent.claims),
-            phase: Phase::Starting,
+            phase,
             ready_seen: false,
             ready_losses: 0,
             cancelled: None,

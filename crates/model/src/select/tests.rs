@@ -36,6 +36,7 @@ pub(crate) fn pod(uid: &str, generation: u32) -> PodView {
         template: TemplateRef::default(),
         upgrade_of: None,
         last_upgrade_error: None,
+        last_upgrade: None,
         restarts: 0,
         trouble: None,
     }

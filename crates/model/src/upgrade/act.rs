@@ -19,6 +19,13 @@ pub enum Write {
         /// The whole object.
         object: Value,
     },
+    /// Create this probe, if the API server would take the successor too.
+    CreateProbe {
+        /// The whole object.
+        object: Box<Value>,
+        /// The successor, of which only is asked.
+        successor: Box<Value>,
+    },
     /// Set labels and annotations, if uid and resource version still match.
     PatchPod {
         /// Name.
@@ -56,6 +63,9 @@ pub enum Write {
     /// Delete the claims that this record does not list as unused any more and that were never
     /// bound, then replace the record, if it is still the one that was observed.
     DropClaims(Box<Record>),
+    /// Delete the workspace's claims if its record says so, then replace the record, if it is still
+    /// the one that was observed.
+    Bury(Box<Record>),
     /// Delete the record, if it is still the one that was observed.
     DeleteRecord,
     /// Create or replace the operation, if it is still the one that was observed.
@@ -219,7 +229,12 @@ pub fn running_operation(record: &Record, upgrade: &Upgrade) -> Operation {
 /// The write that brings the stored operation up to date with the record, if one is due.
 pub(super) fn show(observed: &Observed<'_>, upgrade: &Upgrade) -> Option<Plan> {
     let shown = running_operation(observed.record, upgrade);
-    (observed.operation != Some(&shown)).then(|| Plan::write(Write::PutOperation(shown)))
+    // One that has ended stays so: then it is the record that was read a moment too early.
+    let due = |stored: &Operation| *stored != shown && !stored.state.is_terminal();
+    observed
+        .operation
+        .is_none_or(due)
+        .then(|| Plan::write(Write::PutOperation(shown)))
 }
 
 /// Ends the upgrade: the record lets go of it and keeps how it ended, then the operation says so.
@@ -245,9 +260,16 @@ pub(super) fn finish(
         shown: false,
     });
     if outcome == State::Succeeded {
+        let mut manifest = next.manifest;
+        // What failed then is over.
+        if let Some(annotations) = manifest.pointer_mut("/metadata/annotations")
+            && let Some(annotations) = annotations.as_object_mut()
+        {
+            annotations.remove(keys::LAST_UPGRADE_ERROR);
+        }
         next.previous = Some(Previous {
             template: next.template,
-            manifest: next.manifest,
+            manifest,
         });
         next.template = upgrade.template.clone();
         next.manifest = upgrade.manifest.clone();
@@ -257,17 +279,56 @@ pub(super) fn finish(
     } else {
         next.give_up_claims(upgrade.claims.clone());
     }
-    if outcome != State::Succeeded
+    if outcome == State::Failed
         && let Some(error) = error
     {
         // A pod made from this manifest later on still tells what went wrong.
         let path = ["metadata", "annotations", keys::LAST_UPGRADE_ERROR];
         set(&mut next.manifest, &path, json!(error.to_string()));
-        if let Phase::Restoring { restored, .. } = &upgrade.phase {
-            next.pod = restored.clone();
-        }
+    }
+    if outcome != State::Succeeded
+        && let Phase::Restoring { restored, .. } = &upgrade.phase
+    {
+        next.pod = restored.clone();
     }
     put(next)
+}
+
+/// The outcome of an upgrade that was taken back.
+pub(super) fn taken_back(upgrade: &Upgrade) -> State {
+    if upgrade.cancelled.is_some() {
+        State::Cancelled
+    } else {
+        State::Failed
+    }
+}
+
+/// Takes the upgrade back if somebody called it off.
+pub(super) fn called_off(record: &Record, upgrade: &Upgrade, now: UnixSeconds) -> Option<Plan> {
+    let by = upgrade.cancelled.as_ref()?;
+    let why = Trouble::new("Cancelled", format!("called off by {}", by.actor));
+    Some(abort(record, now, why))
+}
+
+/// Value of the annotation `last-upgrade` that the workspace's pod should have.
+pub(super) fn last_upgrade(record: &Record) -> Option<String> {
+    let operation = &record.last.as_ref()?.operation;
+    let target = operation.targets.first()?;
+    let time = |at: UnixSeconds| {
+        jiff::Timestamp::from_second(at)
+            .ok()
+            .map(|at| at.to_string())
+    };
+    let told = json!({
+        "id": operation.id,
+        "from": target.from_version,
+        "to": target.to_version,
+        "actor": operation.actor,
+        "startedAt": time(operation.started_at),
+        "finishedAt": operation.finished_at.and_then(time),
+        "state": operation.state,
+    });
+    Some(told.to_string())
 }
 
 /// Makes the stored operation of an upgrade that has ended say so.

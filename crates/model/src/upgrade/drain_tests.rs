@@ -35,6 +35,7 @@ fn after(cluster: &Cluster, answers: &[Option<Sessions>], later: i64) -> Plan {
     let observed = Observed {
         record: cluster.record.as_ref().unwrap(),
         pods: &cluster.pods,
+        probes: &[],
         proxies: &proxies,
         operation: Some(cluster.operation()),
         refused: None,
@@ -136,7 +137,10 @@ fn a_switch_revoked_with_sockets_on_both_pods_leaves_them_where_they_are() {
     cluster.sessions.remove("n1");
     steps(&mut cluster, &["delete", "wait"]);
     cluster.pods.retain(|pod| !pod.deleting);
-    steps(&mut cluster, &["record", "operation", "record", "done"]);
+    steps(
+        &mut cluster,
+        &["record", "operation", "record", "patch", "done"],
+    );
     assert_eq!(cluster.operation().state, State::Failed);
     assert_eq!(cluster.pods.len(), 1);
     assert_eq!(cluster.sessions["u1"], 1, "nobody was sent away");

@@ -41,7 +41,10 @@ fn an_old_pod_on_a_dead_node_does_not_keep_the_upgrade_from_ending() {
     cluster.now += 59;
     steps(&mut cluster, &["wait"]);
     cluster.now += 1;
-    steps(&mut cluster, &["record", "operation", "record", "done"]);
+    steps(
+        &mut cluster,
+        &["record", "operation", "record", "patch", "done"],
+    );
     assert_eq!(cluster.operation().state, State::Succeeded);
 }
 
@@ -56,7 +59,10 @@ fn a_given_up_candidate_on_a_dead_node_does_not_keep_the_upgrade_from_ending() {
     );
     cluster.pod("n1").gone_by = Some(2630);
     cluster.now = 2660;
-    steps(&mut cluster, &["record", "operation", "record", "done"]);
+    steps(
+        &mut cluster,
+        &["record", "operation", "record", "patch", "done"],
+    );
     assert_eq!(cluster.operation().state, State::Failed);
 }
 
@@ -111,7 +117,7 @@ fn a_failed_successor_goes_where_the_old_version_finds_no_node_beside_it() {
     let mut cluster = nothing_serves();
     steps(&mut cluster, &["create", "record"]);
     cluster.pod("n2").trouble = Some(Trouble::new("Unschedulable", "no room"));
-    steps(&mut cluster, &["delete", "wait"]);
+    steps(&mut cluster, &["patch", "delete", "wait"]);
     assert!(cluster.pod("n1").deleting && !cluster.pod("n2").deleting);
 }
 
@@ -218,7 +224,7 @@ fn a_claim_that_the_workspaces_pod_mounts_is_never_unused() {
         vec![pod("u1", 1)],
     );
     cluster.rejects = quota();
-    for _ in 0..8 {
+    for _ in 0..11 {
         cluster.step();
     }
     steps(&mut cluster, &["done"]);
@@ -258,6 +264,7 @@ fn a_candidate_that_comes_to_be_after_its_upgrade_has_ended_takes_no_traffic() {
             "record",
             "operation",
             "record",
+            "patch",
             "done",
         ],
     );

@@ -6,11 +6,11 @@
 //! Never are there two pods at once that may hold the claim.
 
 use super::act::{
-    abort, delete, finish, is_stuck, patch, patch_state, put, put_upgrade, release, show,
-    wait_for_end,
+    abort, called_off, delete, finish, is_stuck, patch, patch_state, put, put_upgrade, release,
+    show, taken_back, wait_for_end,
 };
 use super::pair::{Pair, made, next_successor};
-use super::{DeleteReason, Observed, Plan, Refusal, Wait, Write, drain};
+use super::{DeleteReason, Observed, Plan, Refusal, Wait, Write, check, drain};
 use crate::container::Trouble;
 use crate::operation::State;
 use crate::pod::{PodView, UpgradeState};
@@ -31,6 +31,13 @@ pub(super) fn plan(
     if let Some(plan) = show(observed, upgrade) {
         return plan;
     }
+    if matches!(
+        upgrade.phase,
+        Phase::Probing { .. } | Phase::Starting | Phase::Quiescing { .. }
+    ) && let Some(plan) = called_off(observed.record, upgrade, now)
+    {
+        return plan;
+    }
     let step = Step {
         observed,
         record: observed.record,
@@ -40,7 +47,8 @@ pub(super) fn plan(
         now,
     };
     match &upgrade.phase {
-        Phase::Probing { .. } | Phase::Starting => step.starting(),
+        Phase::Probing { probe } => check::probing(observed, upgrade, step.pair.source, probe, now),
+        Phase::Starting => step.starting(),
         Phase::Quiescing { at } => step.quiescing(*at),
         Phase::Replacing => step.replacing(),
         Phase::Released | Phase::Committed { .. } => step.released(),
@@ -246,13 +254,15 @@ impl Step<'_> {
     fn aborting(&self, why: &Trouble) -> Plan {
         if let Some(source) = self.pair.source.filter(|pod| pod.is_live()) {
             let text = why.to_string();
-            let marked = source.last_upgrade_error.as_ref() == Some(&text);
+            let marked = self.upgrade.cancelled.is_some()
+                || source.last_upgrade_error.as_ref() == Some(&text);
             if !marked || source.state == UpgradeState::Quiesced {
                 let committed = UpgradeState::Committed.as_str().to_owned();
+                let error = (!marked).then_some((keys::LAST_UPGRADE_ERROR, text));
                 return patch(
                     source,
                     vec![(keys::UPGRADE_STATE, committed)],
-                    vec![(keys::LAST_UPGRADE_ERROR, text)],
+                    error.into_iter().collect(),
                 );
             }
         }
@@ -269,7 +279,7 @@ impl Step<'_> {
             Some(_) | None => finish(
                 self.record,
                 self.upgrade,
-                State::Failed,
+                taken_back(self.upgrade),
                 Some(why.clone()),
                 self.now,
             ),

@@ -45,7 +45,7 @@ fn the_whole_way() {
     cluster.set_ready("n1", true);
     steps(
         &mut cluster,
-        &["patch", "record", "operation", "record", "done"],
+        &["patch", "record", "operation", "record", "patch", "done"],
     );
     let record = cluster.record.clone().unwrap();
     assert_eq!(
@@ -101,7 +101,7 @@ fn what_the_cluster_refuses_leaves_the_old_pod_serving() {
         old.last_upgrade_error.as_deref(),
         Some("Forbidden: exceeded quota: pods")
     );
-    steps(&mut cluster, &["operation", "record", "done"]);
+    steps(&mut cluster, &["operation", "record", "patch", "done"]);
     assert_eq!(cluster.operation().state, State::Failed);
     assert_eq!(cluster.pods.len(), 1);
 }
@@ -119,6 +119,7 @@ fn a_successor_lost_before_any_harm_gives_the_old_pod_its_requests_back() {
             "record",
             "operation",
             "record",
+            "patch",
             "done",
         ],
     );
@@ -151,7 +152,7 @@ fn an_image_that_cannot_be_pulled_brings_the_old_version_back_at_once() {
     cluster.pods.retain(|pod| !pod.deleting);
     steps(
         &mut cluster,
-        &["release", "record", "operation", "record", "wait"],
+        &["release", "record", "operation", "record", "patch", "wait"],
     );
     cluster.set_ready("n2", true);
     steps(&mut cluster, &["patch", "done"]);
@@ -178,7 +179,7 @@ fn claims_become_the_workspaces_own_only_with_a_version_that_runs() {
     };
     let mut failing = with_claim();
     failing.rejects = Some(Trouble::new("Forbidden", "exceeded quota"));
-    for _ in 0..8 {
+    for _ in 0..11 {
         failing.step();
     }
     let record = failing.record.as_ref().unwrap();

@@ -2,7 +2,8 @@
 //! pod goes when nobody uses it any more. Revocable until then.
 
 use super::act::{
-    abort, delete, finish, is_stuck, patch, patch_state, put_upgrade, show, wait_for_end,
+    abort, called_off, delete, finish, is_stuck, patch, patch_state, put_upgrade, show, taken_back,
+    wait_for_end,
 };
 use super::pair::{Pair, next_successor};
 use super::{DeleteReason, Observed, Plan, Refusal, Wait, Write, drain};
@@ -14,6 +15,8 @@ use crate::{UnixSeconds, keys, select};
 
 /// A successor that stops being Ready so often before commit is given up.
 const READY_LOSSES: u32 = 3;
+/// A successor whose containers failed so often is given up.
+const RESTARTS: u32 = 5;
 /// A successor that is not Ready for so long after commit is given up, in seconds.
 const UNREADY_AFTER_COMMIT: i64 = 30;
 /// How far the clocks of nodes may be ahead, in seconds.
@@ -55,6 +58,9 @@ fn starting(observed: &Observed<'_>, upgrade: &Upgrade, pods: Pair<'_>, now: Uni
         });
         abort(record, now, why)
     };
+    if let Some(plan) = called_off(record, upgrade, now) {
+        return plan;
+    }
     let Some(pod) = pods.successor else {
         if upgrade.successor.uid.is_some() {
             return abort(record, now, deleted());
@@ -128,6 +134,11 @@ fn starting(observed: &Observed<'_>, upgrade: &Upgrade, pods: Pair<'_>, now: Uni
     if late {
         return too_late(pod.trouble.clone());
     }
+    if let Some(trouble) = &pod.trouble
+        && (trouble.is_final() || pod.restarts >= RESTARTS)
+    {
+        return abort(record, now, trouble.clone());
+    }
     let taken = now.saturating_sub(upgrade.started_at);
     Plan::wait_until(
         Wait::Starting {
@@ -167,6 +178,11 @@ fn committed(
         } else {
             wait_for_end(source, now)
         };
+    }
+    if source.is_live()
+        && let Some(plan) = called_off(record, upgrade, now)
+    {
+        return plan;
     }
     let Some(pod) = live else {
         return if source.is_live() {
@@ -225,14 +241,16 @@ fn aborting(
 ) -> Plan {
     if let Some(source) = pods.source.filter(|pod| pod.is_live()) {
         let text = why.to_string();
-        if source.last_upgrade_error.as_ref() != Some(&text) {
+        let marked =
+            upgrade.cancelled.is_some() || source.last_upgrade_error.as_ref() == Some(&text);
+        if !marked {
             return patch(source, Vec::new(), vec![(keys::LAST_UPGRADE_ERROR, text)]);
         }
         let Some(pod) = pods.successor else {
             return finish(
                 observed.record,
                 upgrade,
-                State::Failed,
+                taken_back(upgrade),
                 Some(why.clone()),
                 now,
             );
@@ -241,7 +259,7 @@ fn aborting(
             return finish(
                 observed.record,
                 upgrade,
-                State::Failed,
+                taken_back(upgrade),
                 Some(why.clone()),
                 now,
             );
@@ -260,7 +278,7 @@ fn aborting(
     finish(
         observed.record,
         upgrade,
-        State::Failed,
+        taken_back(upgrade),
         Some(why.clone()),
         now,
     )

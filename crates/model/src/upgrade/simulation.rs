@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::pod::{Phase as PodPhase, Ready, UpgradeOf, UpgradeState};
+use crate::probe::{Finding, Probe};
 use crate::record::tests::{intent, recreate, running, spawned};
 use crate::select;
 use crate::select::tests::pod;
@@ -13,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Cluster {
     pub record: Option<Record>,
     pub pods: Vec<PodView>,
+    pub probes: Vec<Probe>,
     pub operations: BTreeMap<String, Operation>,
     pub now: i64,
     pub writes: Vec<Write>,
@@ -48,6 +50,7 @@ impl Cluster {
         Self {
             record: Some(record),
             pods,
+            probes: Vec::new(),
             operations: BTreeMap::new(),
             now: 2000,
             writes: Vec::new(),
@@ -72,13 +75,26 @@ impl Cluster {
         )
     }
 
-    /// The same, where only one pod can hold the volume.
+    /// The same, where only one pod can hold the volume, and the new image was found good.
     pub(super) fn recreating() -> Self {
+        let mut cluster = Self::probing();
+        let upgrade = cluster
+            .record
+            .as_mut()
+            .and_then(|record| record.upgrade.as_mut());
+        upgrade.expect("an upgrade").phase = Phase::Starting;
+        cluster
+    }
+
+    /// The same, from the beginning.
+    pub(super) fn probing() -> Self {
         let mut record = running();
         record.exclusive = true;
+        let mut old = pod("u1", 1);
+        old.node = Some("node-1".into());
         Self::new(
             record.begin_upgrade(recreate("v2"), 2000).unwrap(),
-            vec![pod("u1", 1)],
+            vec![old],
         )
     }
 
@@ -100,6 +116,7 @@ impl Cluster {
         let observed = Observed {
             record,
             pods: &self.pods,
+            probes: &self.probes,
             proxies: &proxies,
             operation: self.shown(),
             refused: self.refused.as_ref(),
@@ -166,9 +183,10 @@ impl Cluster {
         let same_pod = |uid: &str, version: &str| {
             let mut pods = self.pods.iter();
             pods.any(|pod| pod.uid == *uid && pod.resource_version == version)
+                || self.probes.iter().any(|probe| probe.uid == *uid)
         };
         let holds = match &write {
-            Write::PutRecord(_) | Write::DropClaims(_) | Write::DeleteRecord => {
+            Write::PutRecord(_) | Write::DropClaims(_) | Write::Bury(_) | Write::DeleteRecord => {
                 self.record.as_ref() == Some(&seen.record)
             }
             Write::PutOperation(next) => self.operations.get(&next.id) == seen.operation.as_ref(),
@@ -186,6 +204,8 @@ impl Cluster {
                 let mut pods = self.pods.iter();
                 pods.any(|pod| pod.uid == *uid && pod.gated && !pod.deleting)
             }
+            // It holds nothing, so it may come whenever it wants.
+            Write::CreateProbe { .. } => true,
             // What is created late and without a gate is the one thing that nothing holds back.
             Write::CreatePod { object } => {
                 !seen.record.exclusive || object.pointer("/spec/schedulingGates").is_some()
@@ -216,6 +236,16 @@ impl Cluster {
     pub(super) fn apply(&mut self, write: &Write) {
         match write {
             Write::CreatePod { object } => self.create(object),
+            Write::CreateProbe { object, successor } => self.create_probe(object, successor),
+            Write::DeletePod {
+                uid,
+                why: DeleteReason::Probe,
+                ..
+            } => {
+                let mut probes = self.probes.iter_mut();
+                let probe = probes.find(|probe| probe.uid == *uid);
+                probe.expect("a probe is no workspace's pod").deleting = true;
+            }
             Write::PatchPod {
                 uid,
                 labels,
@@ -233,8 +263,11 @@ impl Cluster {
                     };
                 }
                 for (key, value) in annotations {
-                    assert_eq!(*key, keys::LAST_UPGRADE_ERROR);
-                    pod.last_upgrade_error = Some(value.clone());
+                    match *key {
+                        keys::LAST_UPGRADE_ERROR => pod.last_upgrade_error = Some(value.clone()),
+                        keys::LAST_UPGRADE => pod.last_upgrade = Some(value.clone()),
+                        other => panic!("{other}"),
+                    }
                 }
             }
             Write::Release { uid, .. } => {
@@ -265,11 +298,12 @@ impl Cluster {
                         assert_ne!(active, Some(uid.as_str()), "deleted what serves");
                     }
                     DeleteReason::Ended => assert!(!self.pod(uid).is_live()),
-                    DeleteReason::Stopped | DeleteReason::Deleted | DeleteReason::Probe => {}
+                    DeleteReason::Stopped | DeleteReason::Deleted => {}
+                    DeleteReason::Probe => panic!("a workspace's pod is no probe"),
                 }
                 self.pod(uid).deleting = true;
             }
-            Write::PutRecord(record) | Write::DropClaims(record) => {
+            Write::PutRecord(record) | Write::DropClaims(record) | Write::Bury(record) => {
                 let before = self.record.as_ref().expect("a record");
                 assert_eq!(
                     (&record.owner, &record.id, record.since),
@@ -283,7 +317,13 @@ impl Cluster {
                 self.record = Some((**record).clone());
                 self.refused = None;
             }
-            Write::DeleteRecord => self.record = None,
+            Write::DeleteRecord => {
+                let record = self.record.take().expect("a record");
+                assert!(
+                    record.gone_at.is_some_and(|at| at + 120 <= self.now),
+                    "forgot too early"
+                );
+            }
             Write::PutOperation(operation) => {
                 let stored = self.operations.get(&operation.id);
                 assert!(
@@ -305,18 +345,60 @@ impl Cluster {
         }
     }
 
-    fn create(&mut self, object: &serde_json::Value) {
-        let name = object["metadata"]["name"].as_str().expect("a name");
+    fn create_probe(&mut self, object: &serde_json::Value, successor: &serde_json::Value) {
+        assert!(
+            self.late || self.pods.iter().any(select::is_routable),
+            "there is something to lose"
+        );
+        let name = |object: &serde_json::Value| {
+            object["metadata"]["name"]
+                .as_str()
+                .expect("a name")
+                .to_owned()
+        };
+        if self.refuse(&name(successor)) || self.refuse(&name(object)) {
+            return;
+        }
+        self.uids += 1;
+        let taken = self.probes.iter().any(|probe| probe.name == name(object));
+        if taken {
+            self.refused = Some(Refused {
+                pod: name(object),
+                why: Refusal::NameTaken,
+            });
+            return;
+        }
+        self.probes.push(Probe {
+            uid: format!("p{}", self.uids),
+            name: name(object),
+            workspace: "dev".into(),
+            resource_version: "1".into(),
+            deleting: false,
+            finding: Finding::Nothing(None),
+        });
+    }
+
+    /// Whether the API server refuses a pod of that name.
+    fn refuse(&mut self, name: &str) -> bool {
         let living = |pod: &&PodView| !matches!(pod.phase, PodPhase::Failed | PodPhase::Succeeded);
         let full = self
             .quota
             .is_some_and(|most| self.pods.iter().filter(living).count() >= most);
         let quota = full.then(|| Trouble::new("Forbidden", "exceeded quota: pods"));
-        if let Some(trouble) = self.rejects.as_ref().or(quota.as_ref()) {
-            self.refused = Some(Refused {
+        let why = self.rejects.clone().or(quota).map(Refusal::Rejected);
+        let refused = why.is_some();
+        self.refused = why
+            .map(|why| Refused {
                 pod: name.to_owned(),
-                why: Refusal::Rejected(trouble.clone()),
-            });
+                why,
+            })
+            .or(self.refused.take());
+        refused
+    }
+
+    fn create(&mut self, object: &serde_json::Value) {
+        let name = object["metadata"]["name"].as_str().expect("a name");
+        if self.refuse(name) {
             return;
         }
         if self.pods.iter().any(|pod| pod.name == name) {
@@ -336,6 +418,7 @@ impl Cluster {
         );
         new.name = name.to_owned();
         new.created = self.now;
+        new.node = Some("node-1".into());
         new.phase = PodPhase::Pending;
         new.ready = Ready {
             is: false,
@@ -379,6 +462,12 @@ impl Cluster {
         self.sessions.clear();
         for steps in 0..200 {
             self.pods.retain(|pod| !pod.deleting);
+            self.probes.retain(|probe| !probe.deleting);
+            for probe in &mut self.probes {
+                if probe.finding == Finding::Nothing(None) {
+                    probe.finding = Finding::Pulled;
+                }
+            }
             let now = self.now;
             for pod in self
                 .pods

@@ -1,12 +1,15 @@
 //! Workspaces that are not being upgraded: one pod if it should run, none if it should not.
 
-use super::act::{delete, patch_state, put, release, wait_for_end};
+use super::act::{delete, last_upgrade, patch, patch_state, put, release, wait_for_end};
 use super::{DeleteReason, Observed, Plan, Refusal, Wait, Write, drain, recreate};
 use crate::container::Trouble;
 use crate::pod::{PodView, UpgradeState};
 use crate::record::{Desired, PlannedPod, Record, gate, pod_object};
-use crate::{UnixSeconds, bulk, select};
+use crate::{UnixSeconds, bulk, keys, select};
 
+/// How long a deleted workspace is remembered, in seconds: longer than any create of one of its pods
+/// may be on its way.
+const REMEMBERED: i64 = 120;
 /// A pod that ran for so long counts as having run well.
 const WELL: i64 = 600;
 /// Longest pause before a vanished pod is replaced, in seconds.
@@ -38,6 +41,11 @@ pub(super) fn keep(observed: &Observed<'_>, mine: &[&PodView], now: UnixSeconds)
     };
     if !unmarked {
         return patch_state(pod, UpgradeState::Committed);
+    }
+    if let Some(text) = last_upgrade(record)
+        && pod.last_upgrade.as_ref() != Some(&text)
+    {
+        return patch(pod, Vec::new(), vec![(keys::LAST_UPGRADE, text)]);
     }
     if let Some(plan) = tidy(observed, pod, mine) {
         return plan;
@@ -248,7 +256,8 @@ fn drop_claims(record: &Record) -> Option<Plan> {
 }
 
 /// The workspace should not run: its pods go, and with a deletion its record.
-pub(super) fn wind_down(record: &Record, mine: &[&PodView], now: UnixSeconds) -> Plan {
+pub(super) fn wind_down(observed: &Observed<'_>, mine: &[&PodView], now: UnixSeconds) -> Plan {
+    let record = observed.record;
     let deleted = record.desired == Desired::Deleted;
     let why = if deleted {
         DeleteReason::Deleted
@@ -260,7 +269,26 @@ pub(super) fn wind_down(record: &Record, mine: &[&PodView], now: UnixSeconds) ->
     }
     match mine.first() {
         Some(pod) => wait_for_end(pod, now),
-        None if deleted => Plan::write(Write::DeleteRecord),
+        None if deleted => bury(observed, now),
         None => drop_claims(record).unwrap_or(Plan::Done),
     }
+}
+
+/// Nothing is left of a deleted workspace but its record, which stays a while as a tombstone.
+fn bury(observed: &Observed<'_>, now: UnixSeconds) -> Plan {
+    let record = observed.record;
+    if let Some(probe) = observed.probes.first() {
+        let pod = probe.name.clone();
+        return Plan::wait(Wait::Terminating { pod });
+    }
+    let Some(at) = record.gone_at else {
+        let mut next = record.clone();
+        next.gone_at = Some(now);
+        return Plan::write(Write::Bury(Box::new(next)));
+    };
+    let due = at.saturating_add(REMEMBERED);
+    if now < due {
+        return Plan::wait_until(Wait::Buried { left: due - now }, due);
+    }
+    Plan::write(Write::DeleteRecord)
 }

@@ -156,12 +156,14 @@ pub fn adopted(record: &Record) -> Vec<Note> {
 #[must_use]
 pub fn ignored(record: &Record, pods: &[PodView]) -> Vec<Note> {
     let strangers = pods.iter().filter(|pod| !record.holds(pod));
-    let text = format!(
-        "workspace {} is another owner's: nothing is routed to this pod, and nobody upgrades or deletes it",
-        record.id
-    );
     strangers
-        .map(|pod| Note::on(pod, Reason::DuplicateIgnored, &record.id, &text))
+        .map(|pod| {
+            let text = format!(
+                "workspace {} is another owner's: nothing is routed to this pod, and nobody upgrades or deletes it",
+                record.id
+            );
+            Note::on(pod, Reason::DuplicateIgnored, &record.id, &text)
+        })
         .collect()
 }
 

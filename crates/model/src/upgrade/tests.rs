@@ -15,6 +15,8 @@ pub(super) fn kind(plan: &Plan) -> &'static str {
         Plan::Wait { .. } => "wait",
         Plan::Write(write) => match **write {
             Write::CreatePod { .. } => "create",
+            Write::CreateProbe { .. } => "probe",
+            Write::Bury(_) => "bury",
             Write::PatchPod { .. } => "patch",
             Write::Release { .. } => "release",
             Write::DeletePod { .. } => "delete",
@@ -60,7 +62,10 @@ fn the_whole_way() {
         matches!(cluster.writes.last(), Some(Write::DeletePod { uid, why: DeleteReason::Superseded, .. }) if uid == "u1")
     );
     cluster.pods.retain(|pod| !pod.deleting);
-    steps(&mut cluster, &["record", "operation", "record", "done"]);
+    steps(
+        &mut cluster,
+        &["record", "operation", "record", "patch", "done"],
+    );
     let record = cluster.record.clone().unwrap();
     assert_eq!(
         (record.template.version.as_str(), record.pod.uid.as_deref()),
@@ -100,6 +105,7 @@ fn a_proxy_that_is_silent_or_behind_counts_as_not_yet() {
         let observed = Observed {
             record,
             pods: &cluster.pods,
+            probes: &[],
             proxies: &proxies,
             operation: Some(cluster.operation()),
             refused: None,
@@ -118,17 +124,17 @@ fn a_proxy_that_is_silent_or_behind_counts_as_not_yet() {
 }
 
 #[test]
-fn an_image_that_takes_minutes_waits_with_its_reason_and_is_given_up_at_the_deadline() {
+fn a_registry_that_is_away_is_waited_for_with_its_reason_and_is_given_up_at_the_deadline() {
     let mut cluster = Cluster::upgrading();
     steps(&mut cluster, &["operation", "create", "record"]);
-    cluster.pod("n1").trouble = Some(Trouble::new("ImagePullBackOff", "no such image"));
+    cluster.pod("n1").trouble = Some(Trouble::new("ImagePullBackOff", "connection refused"));
     cluster.now += 130;
     let Plan::Wait { reason, until } = cluster.plan() else {
         panic!("it did not wait")
     };
     assert_eq!(
         reason.to_string(),
-        "waiting for the image: ImagePullBackOff: no such image, 2 m 10 s of 10 m"
+        "waiting for the image: ImagePullBackOff: connection refused, 2 m 10 s of 10 m"
     );
     assert_eq!(until, Some(2600));
     cluster.now = 2600;
@@ -138,11 +144,14 @@ fn an_image_that_takes_minutes_waits_with_its_reason_and_is_given_up_at_the_dead
     );
     assert_eq!(
         cluster.pod("u1").last_upgrade_error.as_deref(),
-        Some("ImagePullBackOff: no such image")
+        Some("ImagePullBackOff: connection refused")
     );
     assert_eq!(cluster.pod("n1").state, UpgradeState::Aborted);
     cluster.pods.retain(|pod| !pod.deleting);
-    steps(&mut cluster, &["record", "operation", "record", "done"]);
+    steps(
+        &mut cluster,
+        &["record", "operation", "record", "patch", "done"],
+    );
     let record = cluster.record.clone().unwrap();
     assert_eq!(
         (record.template.version.as_str(), record.pod.uid.as_deref()),

@@ -14,6 +14,15 @@ pub enum Wait {
         /// How long it may take; `None`: no limit.
         limit: Option<i64>,
     },
+    /// A probe has not shown yet that the new images can be had.
+    Checking {
+        /// What it complains of.
+        trouble: Option<Trouble>,
+        /// How long it has taken.
+        taken: i64,
+        /// How long it may take.
+        limit: i64,
+    },
     /// The successor is Ready and must stay so for a moment.
     Settling {
         /// How much longer.
@@ -67,6 +76,18 @@ pub enum Wait {
         /// What it said.
         trouble: Trouble,
     },
+    /// A deleted workspace is remembered for a moment, so that what arrives late is recognised.
+    Buried {
+        /// How much longer.
+        left: i64,
+    },
+    /// Very many pods are to be deleted that nobody has asked to delete: each waits for its turn.
+    DeletionsCapped {
+        /// Deletions a minute that are plausible.
+        most: u32,
+        /// How much longer.
+        left: i64,
+    },
     /// The pod of another claimant holds on; an admin has to look.
     Duplicates {
         /// How many pods too many.
@@ -91,6 +112,20 @@ impl std::fmt::Display for Wait {
                 }
                 write!(f, ", {}", Span(*taken))?;
                 limit.map_or(Ok(()), |limit| write!(f, " of {}", Span(limit)))
+            }
+            Self::Checking {
+                trouble,
+                taken,
+                limit,
+            } => {
+                f.write_str("checking the new image")?;
+                if let Some(trouble) = trouble {
+                    write!(f, ": {trouble}")?;
+                }
+                write!(f, ", {} of {}", Span(*taken), Span(*limit))
+            }
+            Self::Buried { left } => {
+                write!(f, "deleted; forgotten for good in {}", Span(*left))
             }
             Self::Settling { left } => {
                 write!(f, "the new pod is ready; taking over in {}", Span(*left))
@@ -122,6 +157,12 @@ impl std::fmt::Display for Wait {
                 write!(f, "the pod was lost; replacing it in {}", Span(*left))
             }
             Self::Rejected { trouble } => write!(f, "the cluster refuses the pod: {trouble}"),
+            Self::DeletionsCapped { most, left } => write!(
+                f,
+                "more than {most} pods were to be deleted within a minute, which is not plausible; the next one goes \
+                 in {}",
+                Span(*left)
+            ),
             Self::Duplicates { extra } => write!(
                 f,
                 "{extra} more pods than there should be; waiting until none of them is used"

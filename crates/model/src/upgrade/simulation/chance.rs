@@ -2,6 +2,7 @@
 //! once it is calm the workspace is as its owner wants it.
 
 use super::*;
+use crate::record::Cancelled;
 use proptest::prelude::*;
 
 /// What may happen between two steps.
@@ -14,6 +15,7 @@ enum Event {
     Terminated,
     Sessions(usize, u32),
     NewUpgrade,
+    Cancel,
     Stop,
     Start,
     /// Somebody makes a pod with the workspace's labels: of its version or another, gated or not.
@@ -27,6 +29,10 @@ enum Event {
     Ungate(usize),
     /// A pod's containers cannot start.
     Hopeless(usize),
+    /// What the probes show.
+    Found(Finding),
+    /// Somebody removes the probes, or the kubelet ends those that are to go.
+    NoProbes,
     /// So many pods are allowed, and no more.
     Quota(Option<usize>),
     /// Another executor plans, and is held up before its write.
@@ -52,6 +58,14 @@ fn event() -> impl Strategy<Value = Event> {
         ),
         1 => (0usize..3).prop_map(Event::Ungate),
         1 => (0usize..3).prop_map(Event::Hopeless),
+        2 => prop_oneof![
+            Just(Finding::Pulled),
+            Just(Finding::Turned),
+            Just(Finding::Nothing(Some(Trouble::new("ErrImagePull", "connection refused")))),
+            Just(Finding::Nothing(Some(Trouble::new("ImagePullBackOff", "not found")))),
+        ].prop_map(Event::Found),
+        1 => Just(Event::NoProbes),
+        1 => Just(Event::Cancel),
         1 => prop::option::of(1usize..4).prop_map(Event::Quota),
         2 => Just(Event::OtherPlans),
         2 => Just(Event::OtherWrites),
@@ -89,7 +103,10 @@ fn happen(cluster: &mut Cluster, event: &Event, serial: usize) {
                 cluster.pods.remove(*i);
             }
         }
-        Event::Terminated => cluster.pods.retain(|pod| !pod.deleting),
+        Event::Terminated => {
+            cluster.pods.retain(|pod| !pod.deleting);
+            cluster.probes.retain(|probe| !probe.deleting);
+        }
         Event::Sessions(i, n) => {
             if let Some(uid) = uid(cluster, *i) {
                 cluster.sessions.insert(uid, *n);
@@ -148,6 +165,23 @@ fn happen(cluster: &mut Cluster, event: &Event, serial: usize) {
                 cluster.pod(&uid).trouble = Some(Trouble::new("ImagePullBackOff", ""));
             }
         }
+        Event::Found(finding) => {
+            for probe in &mut cluster.probes {
+                probe.finding = finding.clone();
+            }
+        }
+        Event::NoProbes => cluster.probes.clear(),
+        Event::Cancel => {
+            let by = Cancelled {
+                actor: "root".into(),
+                at: cluster.now,
+            };
+            let next = cluster.record.as_ref().and_then(|record| {
+                let operation = record.upgrade.as_ref()?.operation.clone();
+                record.cancel_upgrade(&operation, by).ok().flatten()
+            });
+            change(cluster, next);
+        }
         Event::Quota(most) => cluster.quota = *most,
         Event::OtherPlans => cluster.other_plans(),
         Event::OtherWrites => cluster.other_writes(),
@@ -167,7 +201,7 @@ proptest! {
         events in prop::collection::vec(event(), 0..40),
         exclusive in any::<bool>(),
     ) {
-        let mut cluster = if exclusive { Cluster::recreating() } else { Cluster::upgrading() };
+        let mut cluster = if exclusive { Cluster::probing() } else { Cluster::upgrading() };
         for (serial, event) in events.iter().enumerate() {
             happen(&mut cluster, event, serial + 10);
         }
@@ -178,7 +212,7 @@ proptest! {
         prop_assert_eq!(Some(record.desired), wanted);
         let live = cluster.pods.iter().filter(|pod| pod.is_live()).count();
         prop_assert_eq!(live, usize::from(record.desired == Desired::Running));
-        prop_assert_eq!(cluster.pods.len(), live, "nothing left over");
+        prop_assert_eq!(cluster.pods.len() + cluster.probes.len(), live, "nothing left over");
         prop_assert!(cluster.operations.values().all(|operation| operation.state.is_terminal()));
         prop_assert_eq!(cluster.plan(), Plan::Done);
     }
@@ -187,7 +221,7 @@ proptest! {
     fn every_step_may_be_the_last(cut in 0usize..40, exclusive in any::<bool>()) {
         // A crash between two writes is a planner that starts anew: it has no memory to lose. What
         // a crash can do is make a write twice, so each is made twice here.
-        let mut cluster = if exclusive { Cluster::recreating() } else { Cluster::upgrading() };
+        let mut cluster = if exclusive { Cluster::probing() } else { Cluster::upgrading() };
         for step in 0..60 {
             if let Plan::Write(write) = cluster.plan()
                 && step == cut
@@ -197,6 +231,10 @@ proptest! {
             }
             let now = cluster.now;
             cluster.pods.retain(|pod| !pod.deleting);
+            cluster.probes.retain(|probe| !probe.deleting);
+            for probe in &mut cluster.probes {
+                probe.finding = Finding::Pulled;
+            }
             for pod in &mut cluster.pods {
                 if !pod.ready.is && !pod.gated { pod.phase = PodPhase::Running; pod.ready = Ready { is: true, since: now }; }
             }
