@@ -94,7 +94,7 @@ async fn put_chunk(parts: &Parts, memory: &mut Memory, next: &Chunk) -> Result<(
         let Some(seen) = memory.refused_on(index) else {
             continue;
         };
-        let record = parts.cluster.record(&target.workspace).await?;
+        let record = parts.cluster.living(&target.workspace).await?;
         if record.map(|record| record.resource_version) != seen {
             memory.look_anew(index);
             return Ok(());

@@ -41,7 +41,7 @@ pub(super) async fn begin(
     let child = child(&bulk, &target.workspace);
     // In this order: what is in neither has not begun, and cannot have begun if the record is still
     // the same when it is written.
-    let stored = cluster.record(&target.workspace).await?;
+    let stored = cluster.living(&target.workspace).await?;
     let operation = cluster.operation(&child).await?;
     let seen = stored
         .as_ref()

@@ -7,16 +7,18 @@ use super::{Cluster, Stored, operations, records};
 use index::PodIndex;
 use nogoo9_model::operation::Operation;
 use nogoo9_model::pod::PodView;
+use nogoo9_model::probe::Probe;
 use nogoo9_model::record::Record;
 use nogoo9_model::{keys, name};
 use nogoo9_watch::{Change, Config, Store, Watch};
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// The three watches. Dropping it ends them.
+/// The watches. Dropping it ends them.
 pub struct Caches {
     records: Watch<Stored<Record>>,
     pods: Watch<PodView>,
+    probes: Watch<Probe>,
     by_workspace: PodIndex,
     operations: Watch<Stored<Operation>>,
     changed: watch::Sender<u64>,
@@ -30,6 +32,8 @@ pub struct Listed {
     pub record: Arc<Stored<Record>>,
     /// Pods with its id.
     pub pods: Vec<PodView>,
+    /// Its probes.
+    pub probes: Vec<Probe>,
 }
 
 impl Caches {
@@ -54,6 +58,18 @@ impl Caches {
                     touched_by_record(&record.value.id);
                 }
                 bump(&on_record);
+            },
+        );
+        let (touched_by_probe, on_probe) = (touched.clone(), changed.clone());
+        let probes = Watch::start(
+            cluster.pods_api(),
+            Config::labels(keys::probes_selector()),
+            |pod| Probe::from_pod(&pod),
+            move |change: Change<Probe>| {
+                if let Change::Applied(probe) | Change::Deleted(probe) = &change {
+                    touched_by_probe(&probe.workspace);
+                }
+                bump(&on_probe);
             },
         );
         let by_workspace = PodIndex::default();
@@ -83,6 +99,7 @@ impl Caches {
         Self {
             records,
             pods,
+            probes,
             by_workspace,
             operations,
             changed,
@@ -90,19 +107,21 @@ impl Caches {
         }
     }
 
-    /// Whether all three have delivered a full list.
+    /// Whether all have delivered a full list.
     #[must_use]
     pub fn is_synced(&self) -> bool {
         self.records.status().is_synced()
             && self.pods.status().is_synced()
+            && self.probes.status().is_synced()
             && self.operations.status().is_synced()
     }
 
-    /// Resolves once all three have delivered a full list.
+    /// Resolves once all have delivered a full list.
     pub async fn synced(&self) {
         tokio::join!(
             self.records.synced(),
             self.pods.synced(),
+            self.probes.synced(),
             self.operations.synced()
         );
     }
@@ -121,8 +140,10 @@ impl Caches {
             .store()
             .list()
             .into_iter()
+            .filter(|record| !record.value.is_gone())
             .map(|record| Listed {
                 pods: self.by_workspace.pods(&record.value.id),
+                probes: self.probes(&record.value.id),
                 record,
             })
             .collect();
@@ -136,19 +157,30 @@ impl Caches {
         Some(Listed {
             record: self.record(id)?,
             pods: self.by_workspace.pods(id),
+            probes: self.probes(id),
         })
+    }
+
+    /// Probes are few, and live for seconds.
+    fn probes(&self, id: &str) -> Vec<Probe> {
+        let probes = self.probes.store().list();
+        let its = probes.iter().filter(|probe| probe.workspace == id);
+        its.map(|probe| Probe::clone(probe)).collect()
     }
 
     /// All records, in no particular order.
     #[must_use]
     pub fn records(&self) -> Vec<Arc<Stored<Record>>> {
-        self.records.store().list()
+        let mut records = self.records.store().list();
+        records.retain(|record| !record.value.is_gone());
+        records
     }
 
     /// The record of a workspace.
     #[must_use]
     pub fn record(&self, id: &str) -> Option<Arc<Stored<Record>>> {
-        self.records.store().get(&self.namespace, &name::record(id))
+        let record = self.records.store().get(&self.namespace, &name::record(id));
+        record.filter(|record| !record.value.is_gone())
     }
 
     /// A stored operation.
@@ -174,6 +206,8 @@ impl Caches {
                 .iter()
                 .map(|pod| pod.workspace.clone()),
         );
+        let probes = self.probes.store().list();
+        ids.extend(probes.iter().map(|probe| probe.workspace.clone()));
         ids.sort_unstable();
         ids.dedup();
         ids

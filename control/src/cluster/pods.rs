@@ -7,6 +7,7 @@ use nogoo9_model::adopt::Found;
 use nogoo9_model::container::Trouble;
 use nogoo9_model::keys;
 use nogoo9_model::pod::PodView;
+use nogoo9_model::probe::Probe;
 use nogoo9_model::upgrade::{Refusal, Refused};
 use serde_json::{Map, Value, json};
 
@@ -19,19 +20,39 @@ pub enum CreateAnswer {
     Refused(Refused),
 }
 
+/// What was made for a workspace.
+#[derive(Debug, Clone)]
+pub struct Made {
+    /// Its pods.
+    pub pods: Vec<PodView>,
+    /// Its probes.
+    pub probes: Vec<Probe>,
+}
+
 impl Cluster {
     /// All pods with this workspace id, read live.
     ///
     /// # Errors
     /// [`ClusterError`].
     pub async fn pods(&self, id: &str) -> Result<Vec<PodView>, ClusterError> {
+        Ok(self.made(id).await?.pods)
+    }
+
+    /// The same, and its probes.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn made(&self, id: &str) -> Result<Made, ClusterError> {
         let params = ListParams::default().labels(&keys::workspace_selector(id));
         let list = limited("list pods of", id, self.pods_api().list(&params)).await?;
-        Ok(list
-            .items
-            .iter()
-            .filter_map(|pod| PodView::from_pod(pod).ok())
-            .collect())
+        let pods = list.items.iter();
+        Ok(Made {
+            pods: pods
+                .clone()
+                .filter_map(|pod| PodView::from_pod(pod).ok())
+                .collect(),
+            probes: pods.filter_map(Probe::from_pod).collect(),
+        })
     }
 
     /// The same, together with the objects themselves.

@@ -26,6 +26,15 @@ impl Cluster {
         secret.as_ref().map(read).transpose()
     }
 
+    /// The record of a workspace that is more than remembered, read live.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn living(&self, id: &str) -> Result<Option<Stored<Record>>, ClusterError> {
+        let stored = self.record(id).await?;
+        Ok(stored.filter(|stored| !stored.value.is_gone()))
+    }
+
     /// Creates a record; that no other of this name exists is what makes the id unique.
     ///
     /// # Errors

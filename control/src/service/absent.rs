@@ -6,7 +6,6 @@ use super::{Answer, Parts, ServiceError, lifecycle, view};
 use nogoo9_model::absent::{Absent, Status, VERSION};
 use nogoo9_model::access::{Action, Caller, Denied, Target, Visibility, may};
 use nogoo9_model::keys;
-use nogoo9_model::pod::PodView;
 use nogoo9_model::record::Record;
 
 /// Where a workspace's pages are opened.
@@ -27,8 +26,8 @@ pub(super) fn look(parts: &Parts, caller: &Caller, id: &str, origin: Origin) -> 
     let listed = parts.caches.workspace(id);
     let record = listed.as_ref().map(|listed| &listed.record.value);
     let record = allow_opening(caller, origin, record)?;
-    let pods = listed.as_ref().map_or(&[][..], |listed| &listed.pods);
-    Ok(told(parts, caller, record, pods))
+    let live = listed.as_ref().map(view::Live::of).unwrap_or_default();
+    Ok(told(parts, caller, record, live))
 }
 
 pub(super) async fn start(
@@ -74,8 +73,8 @@ fn visibility(record: &Record) -> Visibility {
     Visibility::parse(said.and_then(serde_json::Value::as_str))
 }
 
-fn told(parts: &Parts, caller: &Caller, record: &Record, pods: &[PodView]) -> Absent {
-    let (seen, details) = view::status(record, pods, &[], parts.cluster.now());
+fn told(parts: &Parts, caller: &Caller, record: &Record, live: view::Live<'_>) -> Absent {
+    let (seen, details) = view::status(record, live, parts.cluster.now());
     let (status, plain) = match seen {
         Seen::Stopped => (
             Status::Stopped,

@@ -86,24 +86,12 @@ pub(super) async fn spawn(
         )
         .await?;
         match parts.cluster.create_record(&record).await {
-            Ok(()) => {
-                tracing::info!(
-                    workspace = record.id,
-                    owner,
-                    actor = caller.sub,
-                    template = template.name,
-                    "workspace spawned"
-                );
-                parts.engine.poke(&record.id);
-                // Until its pod is there the edge knows nothing of it, and has no page for it.
-                shown(parts, &record.id, |listed| {
-                    listed.is_some_and(|listed| !listed.pods.is_empty())
-                })
-                .await;
-                return Ok(show(parts, &record).await);
-            }
+            Ok(()) => return Ok(spawned(parts, caller, &record).await),
             // Somebody chose it: theirs to choose another. Made up: make up another.
             Err(ClusterError::Exists { .. }) if args.id.is_some() => {
+                if let Some(answer) = succeed(parts, caller, &record).await? {
+                    return Ok(answer);
+                }
                 return Err(ServiceError::IdTaken { id: record.id });
             }
             Err(ClusterError::Exists { .. }) => {}
@@ -111,6 +99,40 @@ pub(super) async fn spawn(
         }
     }
     Err(ServiceError::Contended)
+}
+
+/// Spawns the workspace under an id that its owner has just deleted and that is still remembered.
+/// `None`: it is not so.
+async fn succeed(parts: &Parts, caller: &Caller, new: &Record) -> Answer<Option<Workspace>> {
+    let Some(stored) = parts.cluster.record(&new.id).await? else {
+        return Ok(None);
+    };
+    let Some(next) = stored.value.succeed(new.clone()) else {
+        return Ok(None);
+    };
+    match parts.cluster.put_record(&stored, &next).await {
+        Ok(()) => Ok(Some(spawned(parts, caller, &next).await)),
+        Err(ClusterError::Conflict { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Says so, and waits until it can be seen.
+async fn spawned(parts: &Parts, caller: &Caller, record: &Record) -> Workspace {
+    tracing::info!(
+        workspace = record.id,
+        owner = record.owner,
+        actor = caller.sub,
+        template = record.template.name,
+        "workspace spawned"
+    );
+    parts.engine.poke(&record.id);
+    // Until its pod is there the edge knows nothing of it, and has no page for it.
+    shown(parts, &record.id, |listed| {
+        listed.is_some_and(|listed| !listed.pods.is_empty())
+    })
+    .await;
+    show(parts, record).await
 }
 
 /// What the user set, in one map: `name` and `port` are inputs that every template takes.
@@ -218,7 +240,7 @@ async fn change(
     next: impl Fn(&Record) -> Answer<Option<Record>>,
 ) -> Answer<Record> {
     for _ in 0..TRIES {
-        let stored = parts.cluster.record(id).await?;
+        let stored = parts.cluster.living(id).await?;
         allow(
             caller,
             Action::Manage,

@@ -286,10 +286,9 @@ async fn reason(parts: &Parts, operation: &str, workspace: &str, ask: bool) -> O
     } else {
         Vec::new()
     };
-    Some(view::reason(
-        record,
-        &listed.pods,
-        &proxies,
-        parts.cluster.now(),
-    ))
+    let live = view::Live {
+        proxies: &proxies,
+        ..view::Live::of(&listed)
+    };
+    Some(view::reason(record, live, parts.cluster.now()))
 }

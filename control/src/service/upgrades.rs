@@ -19,7 +19,7 @@ use nogoo9_model::upgrade::running_operation;
 pub(super) async fn upgrade(parts: &Parts, caller: &Caller, id: &str) -> Answer<Upgrade> {
     let operation = ids::operation()?;
     for _ in 0..TRIES {
-        let stored = parts.cluster.record(id).await?;
+        let stored = parts.cluster.living(id).await?;
         allow(
             caller,
             Action::Upgrade,

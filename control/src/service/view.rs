@@ -6,9 +6,11 @@ pub(super) use operation::{bulk_target, follow, operation};
 
 use super::links::Links;
 use super::types::{self, Outdated, Status};
+use crate::cluster::Listed;
 use crate::template::{Template, TemplateError};
 use nogoo9_model::mode::Mode;
 use nogoo9_model::pod::PodView;
+use nogoo9_model::probe::Probe;
 use nogoo9_model::record::{self, Desired, Record, Upgrade};
 use nogoo9_model::upgrade::{Observed, Plan, ProxyReport, Wait, plan};
 use nogoo9_model::{UnixSeconds, keys, select};
@@ -22,16 +24,37 @@ pub(super) fn time(at: UnixSeconds) -> String {
     jiff::Timestamp::from_second(at).map_or_else(|_| at.to_string(), |time| time.to_string())
 }
 
-/// A workspace as callers see it. `pods` are those with its id, `proxies` what is known of theirs.
+/// What there is of a workspace beside its record.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Live<'a> {
+    /// Pods with its id.
+    pub(super) pods: &'a [PodView],
+    /// Its probes.
+    pub(super) probes: &'a [Probe],
+    /// What is known of the proxies.
+    pub(super) proxies: &'a [ProxyReport],
+}
+
+impl<'a> Live<'a> {
+    /// As the caches have it; nothing is known of the proxies.
+    pub(super) fn of(listed: &'a Listed) -> Self {
+        Self {
+            pods: &listed.pods,
+            probes: &listed.probes,
+            proxies: &[],
+        }
+    }
+}
+
+/// A workspace as callers see it.
 pub(super) fn workspace(
     record: &Record,
-    pods: &[PodView],
-    proxies: &[ProxyReport],
+    live: Live<'_>,
     template: Lookup<'_>,
     links: &Links,
     now: UnixSeconds,
 ) -> types::Workspace {
-    let (status, message) = status(record, pods, proxies, now);
+    let (status, message) = status(record, live, now);
     let upgrade = record.upgrade.as_ref();
     // Once a successor took over, the workspace is what it is; the old pod only drains.
     let current = taken_over(record).map_or(&record.template, |upgrade| &upgrade.template);
@@ -43,7 +66,8 @@ pub(super) fn workspace(
         message,
         url: links.host(&record.id),
         path_url: links.path(&record.id),
-        pod_name: (record.desired == Desired::Running).then(|| serving(record, pods).to_owned()),
+        pod_name: (record.desired == Desired::Running)
+            .then(|| serving(record, live.pods).to_owned()),
         template: record.template.name.clone(),
         version: current.version.clone(),
         latest_version: template.ok().map(|template| template.version.clone()),
@@ -87,13 +111,8 @@ fn taken_over(record: &Record) -> Option<&Upgrade> {
 }
 
 /// What the workspace is doing, as a word and as a sentence.
-pub(super) fn status(
-    record: &Record,
-    pods: &[PodView],
-    proxies: &[ProxyReport],
-    now: UnixSeconds,
-) -> (Status, String) {
-    let mine: Vec<&PodView> = pods.iter().filter(|pod| record.holds(pod)).collect();
+pub(super) fn status(record: &Record, live: Live<'_>, now: UnixSeconds) -> (Status, String) {
+    let mine: Vec<&PodView> = live.pods.iter().filter(|pod| record.holds(pod)).collect();
     match record.desired {
         Desired::Deleted => return (Status::Deleting, "Being deleted".into()),
         Desired::Stopped if mine.is_empty() => return (Status::Stopped, "Stopped".into()),
@@ -108,7 +127,7 @@ pub(super) fn status(
     let active = select::active(mine.iter().copied());
     let routable = active.is_some();
     if let Some(upgrade) = &record.upgrade {
-        let reason = reason(record, pods, proxies, now);
+        let reason = reason(record, live, now);
         let new = taken_over(record).map(|upgrade| upgrade.successor.name.as_str());
         if new.is_some() && new == active.map(|pod| pod.name.as_str()) {
             return (
@@ -127,7 +146,7 @@ pub(super) fn status(
     if routable {
         return (Status::Running, "Running".into());
     }
-    match waits(record, pods, proxies, now) {
+    match waits(record, live, now) {
         Some(
             wait @ Wait::Starting {
                 trouble: Some(_), ..
@@ -149,14 +168,9 @@ fn is_being_placed(wait: &Wait) -> bool {
 }
 
 /// Why the workspace's upgrade is not done yet.
-pub(super) fn reason(
-    record: &Record,
-    pods: &[PodView],
-    proxies: &[ProxyReport],
-    now: UnixSeconds,
-) -> String {
+pub(super) fn reason(record: &Record, live: Live<'_>, now: UnixSeconds) -> String {
     let phase = record.upgrade.as_ref().map(|upgrade| &upgrade.phase);
-    let wait = waits(record, pods, proxies, now);
+    let wait = waits(record, live, now);
     if let Some(record::Phase::Restoring { why, .. }) = phase {
         let wait = wait.map(|wait| format!("; {wait}")).unwrap_or_default();
         return format!("bringing the old version back, since the new one failed: {why}{wait}");
@@ -174,18 +188,14 @@ pub(super) fn reason(
             Some(record::Phase::Committed { .. }) => {
                 "new requests go to the new pod; the old one is ending".into()
             }
+            Some(record::Phase::Probing { .. }) => "checking the new image".into(),
             _ => "creating the new pod".into(),
         },
     }
 }
 
 /// What the planner would wait for; `None`: it would act.
-fn waits(
-    record: &Record,
-    pods: &[PodView],
-    proxies: &[ProxyReport],
-    now: UnixSeconds,
-) -> Option<Wait> {
+fn waits(record: &Record, live: Live<'_>, now: UnixSeconds) -> Option<Wait> {
     // Whether the stored operation lags behind is of no interest here, so it is taken to be right.
     let operation = record
         .upgrade
@@ -193,8 +203,9 @@ fn waits(
         .map(|upgrade| nogoo9_model::upgrade::running_operation(record, upgrade));
     let observed = Observed {
         record,
-        pods,
-        proxies,
+        pods: live.pods,
+        probes: live.probes,
+        proxies: live.proxies,
         operation: operation.as_ref(),
         refused: None,
     };

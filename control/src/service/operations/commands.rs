@@ -146,7 +146,7 @@ async fn take_back(
 ) -> Answer<Operation> {
     let workspace = &target.workspace;
     for _ in 0..TRIES {
-        let Some(stored) = parts.cluster.record(workspace).await? else {
+        let Some(stored) = parts.cluster.living(workspace).await? else {
             return Err(Denied::AccessDenied.into());
         };
         let by = Cancelled {
