@@ -22,7 +22,7 @@ use nix::{
 };
 use tempfile::TempDir;
 
-const BOUND: Duration = Duration::from_secs(30);
+const BOUND: Duration = Duration::from_secs(90);
 
 /// A folder with `nogoo9` and stand-ins beside it, and a data folder.
 struct Install {

@@ -213,7 +213,10 @@ async fn a_cordoned_node_is_drained_by_eviction_and_takes_pods_again() {
     unschedulable(&cluster, "after", "were unschedulable").await;
     cordon(false).await;
     cluster.until_ready("after").await;
-    assert_eq!(taints(&cluster).await, Vec::<String>::new());
+    wait_for("no taint is left", async || {
+        taints(&cluster).await.is_empty()
+    })
+    .await;
     cluster.delete("after", 5).await;
     cluster.until_gone("after").await;
     cluster.end().await;

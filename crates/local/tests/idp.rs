@@ -48,7 +48,7 @@ async fn start() -> Provider {
     tokio::spawn(Idp::open(config).unwrap().serve(listener, stop.clone()));
     let http = reqwest::Client::builder()
         .redirect(Policy::none())
-        .timeout(Duration::from_secs(10))
+        .timeout(Duration::from_secs(60))
         .build()
         .unwrap();
     Provider {

@@ -89,7 +89,10 @@ async fn a_killed_kubelet_leaves_nothing_and_its_next_life_resumes() {
             pod["status"]["phase"] == "Succeeded"
         })
         .await;
-    assert!(processes_below(&cluster.pods_dir()).len() >= 5);
+    wait_for("app and daemon, with their shims", async || {
+        processes_below(&cluster.pods_dir()).len() >= 5
+    })
+    .await;
 
     kubelet.kill();
     wait_for("all processes are gone", async || {

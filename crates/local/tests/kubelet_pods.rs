@@ -94,7 +94,7 @@ async fn a_sample_pod_lives_serves_and_goes() {
         "gone from the API means gone"
     );
     wait_for("its folder is removed", async || !sandbox.exists()).await;
-    assert!(cluster.reasons("one").await.contains(&"Killing".to_owned()));
+    cluster.until_reason("one", "Killing").await;
     assert_eq!(
         get(format!("http://{}:3000/info", pod_ip(&two))).await["pod"],
         "two",
@@ -148,7 +148,10 @@ async fn what_ignores_sigterm_is_killed_after_its_grace_with_its_daemons() {
         let sandbox = cluster
             .pods_dir()
             .join(pod["metadata"]["uid"].as_str().unwrap());
-        assert!(processes_below(&sandbox).len() >= 3, "shim, shell, daemon");
+        wait_for("shim, shell, daemon", async || {
+            processes_below(&sandbox).len() >= 3
+        })
+        .await;
         cluster.delete(name, grace).await;
         cluster.until_gone(name).await;
         wait_for("its processes are gone", async || {
@@ -227,7 +230,7 @@ async fn unknown_images_back_off() {
 async fn a_slow_image_is_being_created_for_its_time() {
     let cluster = Cluster::start().await;
     cluster
-        .create("p", sample("nogoo9-sample:2.0_slow-pull-2s"))
+        .create("p", sample("nogoo9-sample:2.0_slow-pull-8s"))
         .await;
     cluster.until_reason("p", "Pulling").await;
     let pod = cluster
@@ -390,19 +393,23 @@ async fn init_containers_run_first_and_a_job_succeeds() {
 #[tokio::test(flavor = "multi_thread")]
 async fn liveness_restarts_and_startup_holds_the_others_back() {
     let cluster = Cluster::start().await;
-    let mut live = script(
-        "if [ -e $HOME/again ]; then touch $HOME/alive; fi; touch $HOME/again; exec sleep 1000",
-    );
-    live["livenessProbe"] = json!({"exec": {"command": ["/bin/sh", "-c", "test -e $HOME/alive"]}, "periodSeconds": 1, "failureThreshold": 2});
+    // What the first run leaves when it is told to end lets the second live, from its first moment on.
+    let mut live = script("trap 'touch $HOME/alive; exit 143' TERM; while :; do sleep 0.05; done");
+    // A check that is slow has not failed.
+    let there = |file: &str, failures: u32| {
+        let test = format!("test -e $HOME/{file}");
+        json!({"exec": {"command": ["/bin/sh", "-c", test]}, "periodSeconds": 1, "timeoutSeconds": 30, "failureThreshold": failures})
+    };
+    live["livenessProbe"] = there("alive", 2);
     cluster
         .create(
             "live",
-            json!({"terminationGracePeriodSeconds": 1, "containers": [live]}),
+            json!({"terminationGracePeriodSeconds": 30, "containers": [live]}),
         )
         .await;
     let mut start = script("exec sleep 1000");
-    start["startupProbe"] = json!({"exec": {"command": ["/bin/sh", "-c", "test -e $HOME/started"]}, "periodSeconds": 1, "failureThreshold": 1000});
-    start["livenessProbe"] = json!({"exec": {"command": ["/bin/sh", "-c", "test -e $HOME/started"]}, "periodSeconds": 1, "failureThreshold": 1});
+    start["startupProbe"] = there("started", 1000);
+    start["livenessProbe"] = there("started", 1);
     cluster
         .create("start", json!({"containers": [start]}))
         .await;

@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 const SHIM: &str = env!("CARGO_BIN_EXE_nogoo9-pod-shim");
-const BOUND: Duration = Duration::from_secs(20);
+const BOUND: Duration = Duration::from_secs(60);
 
 fn shim(script: &str, log: &Path) -> Child {
     Command::new(SHIM)

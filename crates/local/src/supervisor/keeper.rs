@@ -305,12 +305,12 @@ mod tests {
     /// Waits, within a bound, until the status is as wanted.
     async fn until(kept: &mut Kept, wanted: impl FnMut(&Status) -> bool) -> Status {
         let found = kept.keeper.status.wait_for(wanted);
-        let found = tokio::time::timeout(Duration::from_secs(20), found).await;
+        let found = tokio::time::timeout(Duration::from_secs(60), found).await;
         found.unwrap().unwrap().clone()
     }
 
     async fn until_said(kept: &Kept, text: &str) {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while !kept.keeper.sink.tail().contains(text) {
             assert!(Instant::now() < deadline, "never said {text}");
             tokio::time::sleep(Duration::from_millis(10)).await;

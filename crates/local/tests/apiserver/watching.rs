@@ -158,10 +158,21 @@ async fn follow(
     lists
 }
 
+/// A port that stays free while its server is away: below the range that Linux gives to outgoing
+/// connections.
+fn free_port() -> u16 {
+    loop {
+        let port = 20_000 + u16::try_from(getrandom::u32().unwrap() % 12_000).unwrap();
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_watcher_survives_a_restart_on_the_same_data() {
     let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(dir.path()).await;
+    let server = Server::start_on(dir.path(), free_port()).await;
     let client = server.client().await;
     make_namespace(&client).await;
     let (port, ca) = (server.address.port(), server.ca.clone());

@@ -90,7 +90,7 @@ impl Cluster {
                 }
             }
             None => {
-                let (server, address, ca) = serve(dir.path(), "127.0.0.1:0".parse().unwrap()).await;
+                let (server, address, ca) = serve(dir.path(), free_address()).await;
                 let kubeconfig = apiserver::kubeconfig(address, &ca, "admin", "work");
                 Self {
                     client: client(&kubeconfig).await,
@@ -270,17 +270,8 @@ impl Cluster {
         let api: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
         let params = ListParams::default().fields(&format!("involvedObject.name={name}"));
         let mut events = api.list(&params).await.unwrap().items;
-        // The resource version orders what is sent in the same second.
-        events.sort_by_key(|event| {
-            let version: u64 = event
-                .metadata
-                .resource_version
-                .as_deref()
-                .unwrap()
-                .parse()
-                .unwrap();
-            (event.first_timestamp.clone(), version)
-        });
+        // Their names end in the time at which they were first sent, which a repetition leaves as it is.
+        events.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
         let ours = events.into_iter().filter(|event| {
             event
                 .source
@@ -309,6 +300,18 @@ impl Cluster {
         text.lines()
             .map(|line| line.splitn(4, ' ').nth(3).unwrap().to_owned())
             .collect()
+    }
+}
+
+/// An address that stays free while its server is away: below the range of ports that Linux gives to
+/// outgoing connections.
+fn free_address() -> SocketAddr {
+    loop {
+        let port = 20_000 + u16::try_from(getrandom::u32().unwrap() % 12_000).unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        if std::net::TcpListener::bind(address).is_ok() {
+            return address;
+        }
     }
 }
 
