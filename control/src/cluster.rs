@@ -2,20 +2,25 @@
 //! conditional or idempotent, and every error says whether trying again can help.
 
 mod caches;
+mod cap;
 mod claims;
 mod error;
+mod events;
+mod leases;
 mod operations;
 mod pods;
 mod records;
 
 pub use caches::{Caches, Listed};
+pub use cap::{Capped, DeletionCap};
 pub use error::ClusterError;
-pub use pods::CreateAnswer;
+pub use pods::{CreateAnswer, Made};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{Api, Client};
-use nogoo9_runtime::kube::{Connection, ServerClock};
+use nogoo9_runtime::kube::{Connection, Pressure, ServerClock};
+use prometheus_client::metrics::gauge::Gauge;
 use std::future::Future;
 use std::time::Duration;
 
@@ -38,10 +43,15 @@ pub struct Stored<T> {
 pub struct Cluster {
     client: Client,
     clock: ServerClock,
+    pressure: Pressure,
     /// Where control's own objects live.
     namespace: String,
     /// Where workspaces live.
     workspaces: String,
+    /// Where Events are told, if they are.
+    events: Option<events::Events>,
+    /// How many deletions are plausible.
+    deletions: DeletionCap,
 }
 
 impl Cluster {
@@ -52,15 +62,36 @@ impl Cluster {
         Self {
             client: connection.client.clone(),
             clock: connection.clock.clone(),
+            pressure: connection.pressure.clone(),
             namespace,
             workspaces,
+            events: None,
+            deletions: DeletionCap::new(Gauge::default()),
         }
+    }
+
+    /// The same cluster with this cap on deletions.
+    #[must_use]
+    pub fn with_cap(self, deletions: DeletionCap) -> Self {
+        Self { deletions, ..self }
+    }
+
+    /// How many deletions are plausible.
+    #[must_use]
+    pub fn deletions(&self) -> &DeletionCap {
+        &self.deletions
     }
 
     /// Seconds since the epoch, by the API server's clock.
     #[must_use]
     pub fn now(&self) -> i64 {
         self.clock.now()
+    }
+
+    /// How long the API server wants to be left alone by what can wait; mostly not at all.
+    #[must_use]
+    pub fn pressure(&self) -> Duration {
+        self.pressure.left()
     }
 
     /// Namespace of control's own objects.

@@ -51,6 +51,11 @@ struct ControlArgs {
     /// Folder with templates, one YAML or JSON file each, beside those in ConfigMaps.
     #[arg(long, env = "NOGOO9_TEMPLATES_DIR", value_name = "DIR")]
     templates_dir: Option<PathBuf>,
+    /// Name by which this one of several stands for election; no other may have it. One that starts
+    /// again under the same name goes on at once.
+    /// [default: the host's name and something by chance]
+    #[arg(long, env = "NOGOO9_INSTANCE", value_name = "NAME")]
+    instance: Option<String>,
 }
 
 /// Checked settings.
@@ -70,6 +75,8 @@ pub struct Settings {
     pub proxy_service: Option<String>,
     /// Folder with templates.
     pub templates_dir: Option<PathBuf>,
+    /// Name among several.
+    pub instance: String,
 }
 
 impl Configure for Args {
@@ -88,6 +95,7 @@ impl Configure for Args {
             proxy_admin,
             proxy_service,
             templates_dir,
+            instance,
         } = &self.control;
         let common = self.common.resolve(&Defaults::CONTROL, problems);
         let namespace = problems.namespace("namespace", namespace.as_deref(), "nogoo9-system");
@@ -103,6 +111,13 @@ impl Configure for Args {
             problems.add(
                 "proxy-service",
                 format!("`{text}` is no name of a Service: lower-case letters, digits and hyphens, as in nogoo9-proxy-admin"),
+            );
+        }
+        let instance = instance.clone().unwrap_or_else(by_chance);
+        if !is_instance_name(&instance) {
+            problems.add(
+                "instance",
+                format!("`{instance}` is no name: letters, digits, hyphens and dots, 128 at most, as in nogoo9-control-0"),
             );
         }
         if let Some(folder) = templates_dir
@@ -132,8 +147,34 @@ impl Configure for Args {
             proxies: proxies?,
             proxy_service: proxy_service.map(ToOwned::to_owned),
             templates_dir: templates_dir.clone(),
+            instance,
         })
     }
+}
+
+/// A name that nobody else has.
+fn by_chance() -> String {
+    let host = std::env::var("HOSTNAME").unwrap_or_default();
+    let host: String = host
+        .chars()
+        .filter(|c| is_instance_char(*c))
+        .take(100)
+        .collect();
+    let host = if host.is_empty() {
+        "nogoo9-control"
+    } else {
+        &host
+    };
+    // Without chance the name is the host's, which is as good where one runs on each.
+    format!("{host}-{:08x}", getrandom::u32().unwrap_or_default())
+}
+
+fn is_instance_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= 128 && name.chars().all(is_instance_char)
+}
+
+fn is_instance_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_')
 }
 
 /// Whether a Service can have this name: a DNS-1035 label.
@@ -172,12 +213,14 @@ mod tests {
             "--proxy-admin=ftp://x",
             "--proxy-service=Proxy",
             "--templates-dir=/does/not/exist",
+            "--instance=a name",
         ])
         .unwrap_err();
         flags.sort();
         let expected = [
             "client-id",
             "client-secret-file",
+            "instance",
             "issuer",
             "listen",
             "namespace",
@@ -199,6 +242,7 @@ mod tests {
         let settings_ = settings(&good).unwrap();
         assert_eq!(settings_.namespace, "nogoo9-system");
         assert_eq!(settings_.common.public.listen.port(), 9010);
+        assert_ne!(settings_.instance, settings(&good).unwrap().instance);
         assert_eq!(
             settings_.common.identity.audiences,
             ["http://localhost:9009/mcp"]

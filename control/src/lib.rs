@@ -9,6 +9,7 @@ pub mod bulk;
 pub mod cluster;
 pub mod config;
 pub mod http;
+pub mod lease;
 pub mod login;
 pub mod mcp;
 pub mod run;

@@ -1,9 +1,10 @@
 //! The process: parts put together, listeners, readiness, and an orderly end.
 
 use crate::bulk;
-use crate::cluster::{Caches, Cluster};
+use crate::cluster::{Caches, Cluster, DeletionCap};
 use crate::config::Settings;
 use crate::http::{App, Auth, limits, router};
+use crate::lease::Election;
 use crate::login::{self, Login, LoginConfig, SESSION_TTL};
 use crate::service::{Feed, Links, Metrics, Parts, Service};
 use crate::template::source::Source;
@@ -22,6 +23,7 @@ use nogoo9_model::access::Role;
 use nogoo9_runtime::kube::{Connection, Retry, connect};
 use nogoo9_runtime::shutdown::Shutdown;
 use nogoo9_runtime::{admin, listen};
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,6 +62,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let template_check = readiness.register("templates", "waiting for the first list of templates");
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
+    let gauges = Gauges::register(&mut registry);
     let admin_stop = CancellationToken::new();
     let admin_router = admin::router(readiness, Arc::new(registry));
     let admin_server = tokio::spawn(admin::serve(
@@ -77,6 +80,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         &connection,
         key,
         metrics,
+        gauges,
         shutdown.graceful.clone(),
     )?;
     let (caches, templates) = (control.caches.clone(), control.templates.clone());
@@ -132,6 +136,31 @@ async fn session_key(
     }
 }
 
+/// Gauges of the parts that are put together here.
+#[derive(Debug, Clone, Default)]
+pub struct Gauges {
+    leader: Gauge,
+    capped: Gauge,
+}
+
+impl Gauges {
+    /// Gauges that `registry` shows.
+    pub fn register(registry: &mut Registry) -> Self {
+        let gauges = Self::default();
+        registry.register(
+            "nogoo9_leader",
+            "Whether this control reconciles: 1 in one of several, else 0",
+            gauges.leader.clone(),
+        );
+        registry.register(
+            "nogoo9_deletions_capped",
+            "Workspaces whose pods wait to be deleted since more are to be deleted than is plausible",
+            gauges.capped.clone(),
+        );
+        gauges
+    }
+}
+
 /// Control without its listeners: what a test can put on a listener of its own.
 pub struct Control {
     /// All routes.
@@ -154,6 +183,7 @@ impl Control {
         connection: &Connection,
         key: SigningKey,
         metrics: Metrics,
+        gauges: Gauges,
         stop: CancellationToken,
     ) -> anyhow::Result<Self> {
         let common = &settings.common;
@@ -161,7 +191,9 @@ impl Control {
             connection,
             settings.namespace.clone(),
             common.kube.workspaces_namespace.clone(),
-        );
+        )
+        .with_cap(DeletionCap::new(gauges.capped))
+        .with_events(&settings.instance);
         let templates = Source::start(&cluster, settings.templates_dir.clone())
             .context("--templates-dir cannot be read")?;
         let mut proxies = Proxies::new(settings.proxies.clone(), common.admin.token.clone())
@@ -180,7 +212,10 @@ impl Control {
         });
         let poke = engine.clone();
         let caches = Arc::new(Caches::start(&cluster, move |id: &str| poke.poke(id)));
-        let worker = tokio::spawn(worker.run(caches.clone(), stop.clone()));
+        let instance = settings.instance.clone();
+        let (election, leadership) = Election::start(cluster.clone(), instance, gauges.leader);
+        let worker = worker.run(caches.clone(), leadership.clone(), stop.clone());
+        let worker = tokio::spawn(worker);
         let service = Service::new(Parts {
             cluster,
             caches: caches.clone(),
@@ -191,7 +226,10 @@ impl Control {
             metrics,
             feed: Feed::default(),
         });
-        let bulks = tokio::spawn(bulk::run(service.clone(), stop.clone()));
+        let driven = service.clone();
+        let bulks =
+            leadership.while_leading(stop.clone(), move |stop| bulk::run(driven.clone(), stop));
+        let bulks = tokio::spawn(bulks);
 
         let policy = Arc::new(policy(settings));
         let (authenticator, refresher) = authenticator(settings, &key, &policy)?;
@@ -216,6 +254,8 @@ impl Control {
                 tracing::error!(%error, "the engine ended by itself");
                 stop.cancel();
             }
+            // Only now: whoever leads next shall find nobody at work.
+            election.resign().await;
         });
         Ok(Self {
             router,

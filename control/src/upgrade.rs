@@ -6,6 +6,7 @@
 mod adopt;
 mod discovery;
 mod engine;
+mod mounts;
 mod pass;
 mod proxies;
 mod sweep;

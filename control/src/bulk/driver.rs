@@ -93,7 +93,7 @@ async fn drive(service: Service, id: String) {
                 tracing::warn!(operation = id, %error, retry_ms = pause.as_millis(), "pass over a bulk failed");
                 memory = Memory::default();
                 // Events do not shorten this: they may be what keeps failing.
-                sleep(pause).await;
+                sleep(pause.max(parts.cluster.pressure())).await;
                 pause = pause.saturating_mul(2).min(MAX_PAUSE);
                 continue;
             }

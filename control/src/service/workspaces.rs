@@ -1,13 +1,12 @@
 //! Looking at workspaces.
 
 use super::types::{ListWorkspaces, Workspace, Workspaces};
-use super::view::{self, Lookup};
+use super::view::{self, Live, Lookup};
 use super::{Answer, Parts, allow, allow_reading};
 use crate::cluster::{ClusterError, Listed};
 use crate::template::TemplateError;
 use crate::template::source::Parsed;
 use nogoo9_model::access::{Action, Caller};
-use nogoo9_model::pod::PodView;
 use nogoo9_model::record::Record;
 use nogoo9_model::upgrade::needs_proxies;
 use std::collections::BTreeMap;
@@ -38,7 +37,8 @@ pub(super) fn all(parts: &Parts, passes: impl Fn(&Record) -> bool) -> Vec<Worksp
             let record = &listed.record.value;
             let missing = missing(parts, &record.template.name);
             let template = lookup(&templates, &record.template.name, &missing);
-            view::workspace(record, &listed.pods, &[], template, &parts.links, now)
+            let seen = view::workspace(record, Live::of(listed), template, &parts.links, now);
+            capped(parts, seen)
         })
         .collect();
     all.sort_by(|a, b| (&a.owner, &a.id).cmp(&(&b.owner, &b.id)));
@@ -53,7 +53,7 @@ pub(super) async fn get(parts: &Parts, caller: &Caller, id: &str) -> Answer<Work
 
 /// The record, read live; while the API server cannot answer, as it was last seen.
 pub(super) async fn read(parts: &Parts, id: &str) -> Result<Option<Record>, ClusterError> {
-    match parts.cluster.record(id).await {
+    match parts.cluster.living(id).await {
         Ok(stored) => Ok(stored.map(|stored| stored.value)),
         Err(error) if error.is_transient() && parts.caches.is_synced() => {
             tracing::warn!(%error, "showing what was last seen");
@@ -68,8 +68,9 @@ pub(super) async fn read(parts: &Parts, id: &str) -> Result<Option<Record>, Clus
 
 /// The workspace as callers see it, with what the proxies say where that matters.
 pub(super) async fn show(parts: &Parts, record: &Record) -> Workspace {
-    let pods = pods(parts, &record.id);
-    let proxies = if needs_proxies(record, &pods) {
+    let listed = parts.caches.workspace(&record.id);
+    let live = listed.as_ref().map(Live::of).unwrap_or_default();
+    let proxies = if needs_proxies(record, live.pods) {
         parts.proxies.reports(&record.id).await
     } else {
         Vec::new()
@@ -77,22 +78,21 @@ pub(super) async fn show(parts: &Parts, record: &Record) -> Workspace {
     let templates = parts.templates.seen();
     let missing = missing(parts, &record.template.name);
     let template = lookup(&templates, &record.template.name, &missing);
-    view::workspace(
-        record,
-        &pods,
-        &proxies,
-        template,
-        &parts.links,
-        parts.cluster.now(),
-    )
+    let now = parts.cluster.now();
+    let live = Live {
+        proxies: &proxies,
+        ..live
+    };
+    let seen = view::workspace(record, live, template, &parts.links, now);
+    capped(parts, seen)
 }
 
-pub(super) fn pods(parts: &Parts, id: &str) -> Vec<PodView> {
-    parts
-        .caches
-        .workspace(id)
-        .map(|listed| listed.pods)
-        .unwrap_or_default()
+/// With what the cap on deletions has to say of it, which no record and no pod tells.
+fn capped(parts: &Parts, mut seen: Workspace) -> Workspace {
+    if let Some(wait) = parts.cluster.deletions().waits(&seen.id) {
+        seen.message = format!("{}; {wait}", seen.message);
+    }
+    seen
 }
 
 /// What to say of a template that is not among those seen.

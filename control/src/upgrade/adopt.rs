@@ -5,6 +5,7 @@ use crate::cluster::{Cluster, ClusterError};
 use nogoo9_model::adopt::{Adoption, Found, adopt};
 use nogoo9_model::keys;
 use nogoo9_model::mode::Claim;
+use nogoo9_model::upgrade::story::adopted;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What became of a look at an id without a record.
@@ -20,6 +21,13 @@ pub(super) enum Adopted {
 /// # Errors
 /// The first call that failed. `Exists` means that a record has appeared: the next look finds it.
 pub(super) async fn run(cluster: &Cluster, id: &str) -> Result<Adopted, ClusterError> {
+    // A probe is of use to an upgrade only, and upgrades are in records.
+    for probe in cluster.made(id).await?.probes {
+        if !probe.deleting {
+            let (name, version) = (&probe.name, &probe.resource_version);
+            cluster.delete_pod(name, &probe.uid, version).await?;
+        }
+    }
     let found = cluster.found_pods(id).await?;
     if found.is_empty() {
         return Ok(Adopted::Looked(Next::OnEvent));
@@ -29,6 +37,7 @@ pub(super) async fn run(cluster: &Cluster, id: &str) -> Result<Adopted, ClusterE
     match adopt(&found, claim, cluster.now()) {
         Adoption::Adopt(record) => {
             cluster.create_record(&record).await?;
+            cluster.tell(adopted(&record));
             tracing::info!(
                 workspace = id,
                 owner = record.owner,

@@ -5,6 +5,7 @@ use super::pass::{self, Next};
 use super::proxies::Proxies;
 use super::sweep;
 use crate::cluster::{Caches, Cluster, ClusterError};
+use crate::lease::Leadership;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -98,23 +99,51 @@ struct Queue {
 type Outcome = Result<Next, ClusterError>;
 
 impl Worker {
-    /// Works until it is told to stop, and then until the passes under way are over.
-    pub async fn run(mut self, caches: Arc<Caches>, stop: CancellationToken) {
+    /// Works whenever this control leads, until it is told to stop, and then until the passes under
+    /// way are over.
+    pub async fn run(
+        mut self,
+        caches: Arc<Caches>,
+        mut leadership: Leadership,
+        stop: CancellationToken,
+    ) {
         tokio::select! {
             () = caches.synced() => {}
             () = stop.cancelled() => return,
         }
+        while !stop.is_cancelled() {
+            tokio::select! {
+                () = leadership.gained() => self.lead(&caches, &mut leadership, &stop).await,
+                () = stop.cancelled() => return,
+            }
+        }
+    }
+
+    /// Works until this control does not lead any more or is told to stop.
+    async fn lead(
+        &mut self,
+        caches: &Caches,
+        leadership: &mut Leadership,
+        stop: &CancellationToken,
+    ) {
         let mut queue = Queue {
             slots: HashMap::new(),
             timers: DelayQueue::new(),
         };
         let mut passes = Passes::default();
         let permits = Arc::new(Semaphore::new(PASSES));
+        let mut sweeps = JoinSet::new();
+        // Begins at once: whatever has happened while another one led.
         let mut resync = tokio::time::interval(RESYNC);
         resync.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 () = stop.cancelled() => break,
+                () = leadership.lost() => {
+                    // Interrupted anywhere, as a kill would: whoever leads now goes on.
+                    passes.tasks.abort_all();
+                    break;
+                }
                 Some(id) = self.inbox.recv() => queue.now(&id),
                 Some(expired) = futures::StreamExt::next(&mut queue.timers) => {
                     let id = expired.into_inner();
@@ -128,10 +157,15 @@ impl Worker {
                     None => queue.failed(&id, "it broke off; please report the panic above"),
                 },
                 _ = resync.tick() => {
-                    caches.ids().iter().for_each(|id| queue.now(id));
+                    let ids = caches.ids();
+                    self.config.cluster.deletions().set_workspaces(ids.len());
+                    ids.iter().for_each(|id| queue.now(id));
                     let cluster = self.config.cluster.clone();
                     let operations = caches.operations().list();
-                    tokio::spawn(async move { sweep::operations(&cluster, operations).await });
+                    while sweeps.try_join_next().is_some() {}
+                    if sweeps.is_empty() {
+                        sweeps.spawn(async move { sweep::operations(&cluster, operations).await });
+                    }
                 }
             }
             if self.all.swap(false, Ordering::Relaxed) {
@@ -144,6 +178,8 @@ impl Worker {
 
 async fn run_pass(config: Arc<EngineConfig>, permits: Arc<Semaphore>, id: String) -> Outcome {
     let _permit = permits.acquire_owned().await;
+    // One that is too busy for one workspace is too busy for the others.
+    tokio::time::sleep(config.cluster.pressure()).await;
     pass::run(&config.cluster, &config.proxies, &id).await
 }
 

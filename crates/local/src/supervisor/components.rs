@@ -14,6 +14,8 @@ pub(super) const API_SERVER: &str = "apiserver";
 pub(super) const CONTROL: &str = "control";
 pub(super) const PROXY: &str = "proxy";
 
+/// Control's name among several; there is no other.
+const INSTANCE: &str = "nogoo9-up";
 /// Where control serves its public session keys.
 const SESSION_KEYS_PATH: &str = "/.well-known/nogoo9-session-keys.json";
 
@@ -56,6 +58,8 @@ impl Wiring<'_> {
         let mut args = self.shared(self.control, self.control_admin, &self.control_kubeconfig);
         flag(&mut args, "--namespace", SYSTEM_NAMESPACE);
         flag(&mut args, "--client-id", CLIENT_ID);
+        // Always the same, so that one that was killed goes on at once when it is started again.
+        flag(&mut args, "--instance", INSTANCE);
         flag(
             &mut args,
             "--proxy-admin",
