@@ -15,6 +15,7 @@ use kube::api::{Api, PostParams};
 use nogoo9_control::bulk::{Memory, Next, pass};
 use nogoo9_control::cluster::{Caches, Cluster};
 use nogoo9_control::config::{Args, Settings};
+use nogoo9_control::lease::Leadership;
 use nogoo9_control::service::{
     DeleteWorkspace, Feed, GetOperation, Links, Metrics, Operation, Parts, Service, SpawnWorkspace,
     UpgradeAllWorkspaces,
@@ -87,7 +88,8 @@ impl World {
         let poke = engine.clone();
         let caches = Arc::new(Caches::start(&cluster, move |id: &str| poke.poke(id)));
         let stop = CancellationToken::new();
-        let worker = tokio::spawn(worker.run(caches.clone(), stop.clone()));
+        let leadership = Leadership::unopposed();
+        let worker = tokio::spawn(worker.run(caches.clone(), leadership, stop.clone()));
         caches.synced().await;
         let flags = [
             "nogoo9-control",

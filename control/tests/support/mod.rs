@@ -7,6 +7,7 @@
 )]
 
 pub mod claimed;
+pub mod struck;
 
 use http::{Method, Request, Response, StatusCode};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
@@ -15,7 +16,7 @@ use kube::client::Body;
 use kube::{Client, ResourceExt};
 use nogoo9_control::cluster::Cluster;
 use nogoo9_local::apiserver::{ApiServerConfig, Tokens, bind, kubeconfig};
-use nogoo9_runtime::kube::{Connection, Retry, connect};
+use nogoo9_runtime::kube::{Connection, Retry, ServerClock, connect};
 use serde_json::json;
 use std::sync::{Arc, Mutex, Once};
 use std::task::{Context, Poll};
@@ -40,7 +41,7 @@ pub enum Fault {
     Status(u16),
 }
 
-/// Fails the n-th write (from 1), and notes every write that was made.
+/// Fails calls, and notes every write that was made.
 #[derive(Clone, Default)]
 pub struct Faults {
     state: Arc<Mutex<State>>,
@@ -48,21 +49,41 @@ pub struct Faults {
 
 #[derive(Default)]
 struct State {
-    next: Option<(usize, Fault)>,
+    /// The call that fails, by its number, and those right after it.
+    next: Option<(usize, Fault, usize)>,
+    /// Whether reads count too.
+    reads: bool,
     seen: usize,
     made: Vec<String>,
 }
 
 impl Faults {
+    /// The n-th write (from 1) fails.
     pub fn at(n: usize, fault: Fault) -> Self {
         let faults = Self::default();
-        faults.state.lock().unwrap().next = Some((n, fault));
+        faults.state.lock().unwrap().next = Some((n, fault, 1));
         faults
     }
 
-    /// Whether the fault happened.
+    /// The n-th call (from 1) fails, reads counted too, and as many in a row.
+    pub fn at_call(n: usize, fault: Fault, calls: usize) -> Self {
+        let faults = Self::default();
+        *faults.state.lock().unwrap() = State {
+            next: Some((n, fault, calls)),
+            reads: true,
+            ..State::default()
+        };
+        faults
+    }
+
+    /// Whether all faults have happened.
     pub fn struck(&self) -> bool {
         self.state.lock().unwrap().next.is_none()
+    }
+
+    /// Calls so far, of those that are counted.
+    pub fn seen(&self) -> usize {
+        self.state.lock().unwrap().seen
     }
 
     /// Writes that were made, as `METHOD path`.
@@ -71,19 +92,25 @@ impl Faults {
     }
 
     fn strike(&self, request: &Request<Body>) -> Option<Fault> {
-        if request.method() == Method::GET {
+        let mut state = self.state.lock().unwrap();
+        let write = request.method() != Method::GET;
+        if !write && !state.reads {
             return None;
         }
-        let mut state = self.state.lock().unwrap();
         state.seen += 1;
-        let due = state
-            .next
-            .filter(|(n, _)| *n == state.seen)
-            .map(|(_, fault)| fault);
-        if due.is_some() {
+        let seen = state.seen;
+        let due = match &mut state.next {
+            Some((first, fault, left)) if seen >= *first => {
+                *left -= 1;
+                Some((*fault, *left == 0))
+            }
+            _ => None,
+        };
+        if matches!(due, Some((_, true))) {
             state.next = None;
         }
-        if matches!(due, None | Some(Fault::ReplyLost)) {
+        let due = due.map(|(fault, _)| fault);
+        if write && matches!(due, None | Some(Fault::ReplyLost)) {
             let path = request.uri().path().to_owned();
             state.made.push(format!("{} {path}", request.method()));
         }
@@ -203,13 +230,28 @@ impl Site {
 
     /// Control's cluster, through these faults.
     pub fn cluster(&self, faults: &Faults) -> Cluster {
+        self.cluster_ahead(faults, 0)
+    }
+
+    /// The same, by a clock that is so many seconds ahead of the API server's.
+    pub fn cluster_ahead(&self, faults: &Faults, ahead: i64) -> Cluster {
         let service = Faulty {
             inner: self.connection.client.clone(),
             faults: faults.clone(),
         };
         let mut connection = self.connection.clone();
         connection.client = Client::new(service, WORKSPACES);
+        if ahead != 0 {
+            let now = std::time::Instant::now();
+            connection.clock = ServerClock::new();
+            connection.clock.observe(self.now() + ahead, now, now);
+        }
         Cluster::new(&connection, SYSTEM.into(), WORKSPACES.into())
+    }
+
+    /// Seconds since the epoch, as the API server has it.
+    pub fn now(&self) -> i64 {
+        self.connection.clock.now()
     }
 
     pub fn pods_api(&self) -> Api<Pod> {
