@@ -4,20 +4,23 @@ use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use serde_json::Value;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use url::Url;
 
-/// Longest time for one answer.
-const TIMEOUT: Duration = Duration::from_secs(60);
+/// Longest time for one answer: more than the longest that the edge holds a request, in a recreate.
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// A client of the edge with one bearer token, or none. It follows no redirect and keeps no cookie.
 #[derive(Clone)]
 pub struct Edge {
     http: reqwest::Client,
-    /// Where it listens.
+    /// Its port in hosts.
     port: u16,
+    /// Where it listens.
+    at: SocketAddr,
     token: Option<String>,
 }
 
@@ -76,7 +79,18 @@ impl Edge {
             .redirect(reqwest::redirect::Policy::none())
             .build()?;
         let port = url.port().context("the public URL names no port")?;
-        Ok(Self { http, port, token })
+        Ok(Self {
+            http,
+            port,
+            at: (Ipv4Addr::LOCALHOST, port).into(),
+            token,
+        })
+    }
+
+    /// The same hosts by way of another proxy, which listens there.
+    #[must_use]
+    pub fn through(&self, at: SocketAddr) -> Self {
+        Self { at, ..self.clone() }
     }
 
     /// The same with another token.
@@ -111,7 +125,7 @@ impl Edge {
     /// # Errors
     /// The path is none.
     pub fn address(&self, path: &str) -> anyhow::Result<Url> {
-        Ok(Url::parse(&format!("http://127.0.0.1:{}", self.port))?.join(path)?)
+        Ok(Url::parse(&format!("http://{}", self.at))?.join(path)?)
     }
 
     /// A request to build upon: method, `Host`, path, token.
@@ -171,7 +185,7 @@ impl Edge {
     /// No answer.
     pub async fn raw(&self, head: &[String], body: &[u8]) -> anyhow::Result<Vec<u8>> {
         let exchange = async {
-            let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await?;
+            let mut stream = TcpStream::connect(self.at).await?;
             let mut request = head.join("\r\n");
             request += "\r\nConnection: close\r\n\r\n";
             stream.write_all(request.as_bytes()).await?;
