@@ -4,7 +4,7 @@
 use crate::access::Visibility;
 use crate::container::{Trouble, restarts, trouble};
 use crate::{UnixSeconds, keys};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -36,6 +36,9 @@ pub struct PodView {
     pub phase: Phase,
     /// Condition Ready.
     pub ready: Ready,
+    /// Whether its node fell silent while the pod was ready: Ready was taken back for that, not for
+    /// anything that the pod did. Nobody knows whether it still serves.
+    pub unseen: bool,
     /// Whether deletionTimestamp is set.
     pub deleting: bool,
     /// When it should be gone at the latest, if it is being deleted.
@@ -232,6 +235,7 @@ impl PodView {
             since,
             phase: phase(status.and_then(|s| s.phase.as_deref())),
             ready: ready(pod, created),
+            unseen: is_unseen(pod),
             deleting: meta.deletion_timestamp.is_some(),
             gone_by: meta.deletion_timestamp.as_ref().map(|t| t.0.as_second()),
             node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
@@ -289,12 +293,25 @@ fn phase(text: Option<&str>) -> Phase {
     }
 }
 
+fn condition<'a>(pod: &'a Pod, name: &str) -> Option<&'a PodCondition> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|condition| condition.type_ == name)
+}
+
+/// The node lifecycle controller turns Ready of a silent node's pods to False, and nothing else. A
+/// kubelet that does so turns `ContainersReady` too, or says which readiness gate it waits for.
+fn is_unseen(pod: &Pod) -> bool {
+    let is = |name: &str, status: &str| {
+        condition(pod, name).is_some_and(|condition| {
+            let reason = condition.reason.as_deref().unwrap_or_default();
+            condition.status == status && reason.is_empty()
+        })
+    };
+    is("Ready", "False") && is("ContainersReady", "True")
+}
+
 fn ready(pod: &Pod, created: UnixSeconds) -> Ready {
-    let condition = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.conditions.as_ref())
-        .and_then(|all| all.iter().find(|c| c.type_ == "Ready"));
+    let condition = condition(pod, "Ready");
     Ready {
         is: condition.is_some_and(|c| c.status == "True"),
         since: condition

@@ -23,6 +23,7 @@ fn pod(uid: &str, workspace: &str, generation: u32, ready: bool) -> PodView {
             is: ready,
             since: 100,
         },
+        unseen: false,
         deleting: false,
         gone_by: None,
         node: None,

@@ -85,6 +85,34 @@ fn others_pods_are_not_ours() {
 }
 
 #[test]
+fn a_pod_is_unseen_where_only_its_node_is_silent() {
+    let seen = |ready: Value, containers: &str| {
+        let pod = view(|p| {
+            let containers = json!({"type": "ContainersReady", "status": containers});
+            p["status"]["conditions"] = json!([ready, containers]);
+        })
+        .unwrap();
+        assert!(!pod.ready.is || !pod.unseen);
+        pod.unseen
+    };
+    let ready =
+        |status: &str, reason: Value| json!({"type": "Ready", "status": status, "reason": reason});
+    // As a real cluster's node lifecycle controller leaves it.
+    assert!(seen(ready("False", Value::Null), "True"));
+    assert!(!seen(ready("True", Value::Null), "True"));
+    assert!(!seen(ready("False", json!("ContainersNotReady")), "False"));
+    assert!(!seen(
+        ready("False", json!("ReadinessGatesNotReady")),
+        "True"
+    ));
+    assert!(
+        !view(|p| p["status"]["conditions"][0]["status"] = json!("False"))
+            .unwrap()
+            .unseen
+    );
+}
+
+#[test]
 fn odd_values_fall_back() {
     let pod = view(|p| {
         p["metadata"]["labels"]["nogoo9/generation"] = json!("many");

@@ -21,6 +21,7 @@ pub(crate) fn pod(uid: &str, generation: u32) -> PodView {
             is: true,
             since: 100,
         },
+        unseen: false,
         deleting: false,
         gone_by: None,
         node: None,

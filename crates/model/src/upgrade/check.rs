@@ -37,18 +37,23 @@ pub(super) fn probing(
 ) -> Plan {
     let record = observed.record;
     let go_on = || put_upgrade(record, |upgrade| upgrade.phase = Phase::Starting);
-    // What serves nobody has nothing to lose by a new version that may not start.
-    let node = source
-        .filter(|pod| select::is_routable(pod))
-        .and_then(|pod| pod.node.as_deref());
-    let Some(node) = node else {
+    // What serves nobody has nothing to lose by a new version that may not start. A pod whose node
+    // fell silent may serve, and could not be replaced before the node is back.
+    let serves = |pod: &&PodView| select::is_routable(pod) || pod.unseen;
+    let source = source.filter(serves);
+    let Some(node) = source.and_then(|pod| pod.node.as_deref()) else {
         return go_on();
     };
+    let silence = source.filter(|pod| pod.unseen).map(|_| {
+        let text = format!("node {node} does not answer; the pod on it is left alone");
+        Trouble::new("NodeNotReady", text)
+    });
     let late = now >= upgrade.deadline;
     let limit = upgrade.deadline.saturating_sub(upgrade.started_at);
     let too_late = |trouble: Option<Trouble>| {
         let text = format!("the new image could not be checked within {limit} s");
-        let why = trouble.unwrap_or_else(|| Trouble::new("DeadlineExceeded", text));
+        let why = trouble.or(silence.clone());
+        let why = why.unwrap_or_else(|| Trouble::new("DeadlineExceeded", text));
         abort(record, now, why)
     };
     let Some(probe) = observed
@@ -80,7 +85,7 @@ pub(super) fn probing(
         Finding::Nothing(trouble) if late => too_late(trouble.clone()),
         Finding::Nothing(trouble) => {
             let reason = Wait::Checking {
-                trouble: trouble.clone(),
+                trouble: trouble.clone().or(silence),
                 taken: now.saturating_sub(upgrade.started_at),
                 limit,
             };

@@ -101,6 +101,36 @@ fn a_registry_that_is_away_is_waited_for_up_to_the_deadline() {
 }
 
 #[test]
+fn a_pod_whose_node_fell_silent_is_left_alone_until_it_is_back() {
+    let mut cluster = probed();
+    cluster.set_ready("u1", false);
+    cluster.pods[0].unseen = true;
+    cluster.now += 5;
+    let Plan::Wait { reason, .. } = cluster.plan() else {
+        panic!("it did not wait")
+    };
+    assert_eq!(
+        reason.to_string(),
+        "checking the new image: NodeNotReady: node node-1 does not answer; the pod on it is left alone, 5 s of 10 m"
+    );
+    cluster.set_ready("u1", true);
+    cluster.pods[0].unseen = false;
+    finds(&mut cluster, Finding::Pulled);
+    cluster.calm();
+    assert_eq!(cluster.operation().state, State::Succeeded);
+
+    // Where it does not come back, that is why the upgrade failed.
+    let mut cluster = probed();
+    cluster.set_ready("u1", false);
+    cluster.pods[0].unseen = true;
+    cluster.now = 2600;
+    cluster.calm();
+    let error = cluster.operation().targets[0].error.clone().unwrap();
+    assert_eq!(error.reason, "NodeNotReady");
+    assert_eq!(cluster.pod("u1").state, UpgradeState::Committed);
+}
+
+#[test]
 fn what_cannot_be_checked_is_no_reason_to_fail() {
     type Change = fn(&mut Cluster);
     let changes: [Change; 4] = [
