@@ -28,6 +28,11 @@ test: deps-test ## Unit, property and black-box tests over real processes, brows
 	$(CARGO) build --workspace --bins
 	$(CARGO) test --workspace
 
+.PHONY: kill
+kill: deps-test ## kill -9 of control at every call of an upgrade, before and after it, with traffic all along
+	$(CARGO) build --workspace --bins
+	NOGOO9_TEST_KILL=all $(CARGO) test -p nogoo9-tests --test kill
+
 .PHONY: lint
 lint: deps-build deps-lint ## Formatting, lints, and who may depend on whom
 	$(CARGO) fmt --all --check

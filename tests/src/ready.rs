@@ -1,6 +1,7 @@
 //! The ready file of `nogoo9 up`.
 
 use serde::{Deserialize, Deserializer};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use url::Url;
 
@@ -31,6 +32,9 @@ pub struct Ready {
     pub admin_token_file: PathBuf,
     /// Pids of the parts.
     pub pids: Pids,
+    /// Command lines of the parts that it was told to leave out.
+    #[serde(default)]
+    pub commands: BTreeMap<String, Vec<String>>,
 }
 
 /// Pids of the parts of a site; none while a part is away.

@@ -66,7 +66,7 @@ impl Process {
 #[derive(Debug)]
 pub(crate) enum Running {
     /// A spawned shim with all that is below it.
-    Shim(Shim),
+    Shim(Box<Shim>),
     /// Nothing: it ends when it is told to.
     Nothing(mpsc::Receiver<Order>),
 }
@@ -114,11 +114,11 @@ pub(crate) fn spawn(
     let (orders, receiver) = mpsc::channel(8);
     Ok((
         Process { orders },
-        Running::Shim(Shim {
+        Running::Shim(Box::new(Shim {
             child,
             orders: receiver,
             mark,
-        }),
+        })),
     ))
 }
 
