@@ -49,7 +49,8 @@ impl Cluster {
         let mut config =
             Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
         config.connect_timeout = Some(Duration::from_secs(5));
-        config.read_timeout = Some(Duration::from_secs(30));
+        // Longer than a watch is ever silent: servers send a bookmark every minute.
+        config.read_timeout = Some(Duration::from_secs(150));
         Ok(Self {
             client: Client::try_from(config)?,
             system: system.to_owned(),
@@ -123,7 +124,7 @@ impl Cluster {
     /// # Errors
     /// The API server does not answer.
     pub async fn pods(&self, id: &str) -> anyhow::Result<Vec<Pod>> {
-        let params = ListParams::default().labels(&keys::workspace_selector(id));
+        let params = ListParams::default().labels(&selector(id));
         let mut pods = self
             .pods_api()
             .list(&params)
@@ -170,6 +171,20 @@ impl Cluster {
                 })
             },
         )
+        .await
+    }
+
+    /// Waits until nothing is left of the workspace but its tombstone, which says so for a while.
+    ///
+    /// # Errors
+    /// It does not come to that in time.
+    pub async fn gone(&self, id: &str, within: Duration) -> anyhow::Result<()> {
+        until(&format!("{id} to be gone"), within, || async {
+            let seen = (self.record(id).await?, self.pod_names(id).await?);
+            let buried = |record: &Value| record["goneAt"].is_number();
+            let gone = seen.0.as_ref().is_none_or(buried) && seen.1.is_empty();
+            Ok(Observation::when(gone, (), seen))
+        })
         .await
     }
 
@@ -221,6 +236,11 @@ impl Cluster {
             .context("operation.json")
             .map(Some)
     }
+}
+
+/// Label selector of a workspace's own pods, and of its claims; not of probes.
+pub(crate) fn selector(id: &str) -> String {
+    format!("{},{}={id}", keys::pods_selector(), keys::WORKSPACE_ID)
 }
 
 /// The record in its Secret.

@@ -1,6 +1,7 @@
 //! What most cases on a [`Target`] begin and end with. What must hold is asserted here; an error is
 //! only what keeps a case from looking.
 
+use crate::cluster::selector;
 use crate::{Api, Generation, Observation, Target, Template, ToolResult, until};
 use anyhow::Context as _;
 use http::Method;
@@ -189,7 +190,7 @@ pub async fn at_rest(api: &Api, id: &str) -> anyhow::Result<Value> {
 /// # Errors
 /// Something does not answer, or not in time.
 pub async fn claims(target: &Target, id: &str) -> anyhow::Result<Vec<PersistentVolumeClaim>> {
-    let params = ListParams::default().labels(&keys::workspace_selector(id));
+    let params = ListParams::default().labels(&selector(id));
     let claims = target
         .cluster()
         .beside_workspaces::<PersistentVolumeClaim>();

@@ -1,6 +1,7 @@
 //! Everything that happens to a workspace while a case acts: each state of its pods, and each answer
 //! that its owner gets.
 
+use crate::cluster::selector;
 use crate::stage::text;
 use crate::{Edge, Target};
 use anyhow::{Context as _, bail};
@@ -14,7 +15,8 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Longest watch, in seconds; the API server's own limit is five minutes and more.
+/// Longest watch, in seconds, before it is taken up again; the API server's own limit is five minutes
+/// and more.
 const WATCH: u32 = 290;
 
 /// The pods by name, after each event.
@@ -33,7 +35,7 @@ impl Pods {
     /// # Errors
     /// The API server does not answer.
     pub async fn of(target: &Target, id: &str) -> anyhow::Result<Self> {
-        Self::selected(target, keys::workspace_selector(id)).await
+        Self::selected(target, selector(id)).await
     }
 
     /// Watches those of all workspaces from now on.
@@ -47,7 +49,7 @@ impl Pods {
     async fn selected(target: &Target, selector: String) -> anyhow::Result<Self> {
         let api = target.cluster().pods_api();
         let list = api.list(&ListParams::default().labels(&selector)).await?;
-        let from = list.metadata.resource_version.unwrap_or_default();
+        let mut from = list.metadata.resource_version.unwrap_or_default();
         let now = list.items.into_iter().map(|pod| (pod.name_any(), pod));
         let mut states = vec![now.collect::<BTreeMap<_, _>>()];
         let params = WatchParams::default().labels(&selector).timeout(WATCH);
@@ -59,15 +61,24 @@ impl Pods {
                     event = events.next() => event,
                     _ = stopped.changed() => return Ok(states),
                 };
+                let Some(event) = event else {
+                    events = api.watch(&params, &from).await?.boxed();
+                    continue;
+                };
                 let mut state = states.last().cloned().unwrap_or_default();
-                match event.context("the watch ended")?? {
+                match event? {
                     WatchEvent::Added(pod) | WatchEvent::Modified(pod) => {
+                        from = pod.resource_version().unwrap_or_default();
                         state.insert(pod.name_any(), pod);
                     }
                     WatchEvent::Deleted(pod) => {
+                        from = pod.resource_version().unwrap_or_default();
                         state.remove(&pod.name_any());
                     }
-                    WatchEvent::Bookmark(_) => continue,
+                    WatchEvent::Bookmark(bookmark) => {
+                        from = bookmark.metadata.resource_version;
+                        continue;
+                    }
                     WatchEvent::Error(error) => bail!("the watch failed: {error:?}"),
                 }
                 states.push(state);
@@ -193,22 +204,23 @@ pub struct Visits {
 }
 
 impl Visits {
-    /// Asks from now on.
+    /// Asks from now on; the first answer is there already.
     ///
     /// # Errors
-    /// No token.
+    /// No token, or no good answer.
     pub async fn by(target: &Target, owner: &str, id: &str) -> anyhow::Result<Self> {
         let edge: Arc<Edge> = Arc::new(target.edge(owner).await?);
         let id = id.to_owned();
+        let visit = async move || -> anyhow::Result<_> {
+            let info = edge.get(&id, "/info").await?.json().context(id.clone())?;
+            Ok((text(&info["version"]), text(&info["pod"])))
+        };
+        let mut seen = vec![visit().await?];
         let (stop, stopped) = watch::channel(false);
         let task = tokio::spawn(async move {
-            let mut seen = Vec::new();
             while !*stopped.borrow() {
-                let answer = edge.get(&id, "/info").await?;
-                let info = answer
-                    .json()
-                    .with_context(|| format!("{id}, after {} good answers", seen.len()))?;
-                seen.push((text(&info["version"]), text(&info["pod"])));
+                let answer = visit().await;
+                seen.push(answer.with_context(|| format!("after {} good answers", seen.len()))?);
             }
             Ok(seen)
         });
