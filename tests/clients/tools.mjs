@@ -6,7 +6,7 @@ const url = new URL(MCP_URL);
 const bearer = (token) => ({ Authorization: `Bearer ${token}` });
 
 /** Calls `look` until it returns something; the whole script is bounded by whoever runs it. */
-async function until(what, look, within = 60_000) {
+async function until(what, look, within = 120_000) {
   const end = Date.now() + within;
   for (;;) {
     const seen = await look();

@@ -66,7 +66,7 @@ impl Api {
     /// No HTTP client can be made.
     pub fn at(base: &Url, token: Option<String>) -> anyhow::Result<Self> {
         let http = reqwest::Client::builder()
-            .timeout(Duration::from_secs(40))
+            .timeout(Duration::from_secs(120))
             .redirect(reqwest::redirect::Policy::none())
             .build()?;
         Ok(Self {

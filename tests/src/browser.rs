@@ -7,9 +7,9 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Longest wait for the browser's processes to end.
-const END: Duration = Duration::from_secs(60);
+const END: Duration = Duration::from_secs(120);
 /// Longest wait for a script to come to where it gives a signal.
-const SIGNAL: Duration = Duration::from_secs(150);
+const SIGNAL: Duration = Duration::from_secs(400);
 
 /// Runs a script with these variables; returns its report. No process of its browser stays.
 ///

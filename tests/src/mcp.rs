@@ -53,7 +53,7 @@ impl Mcp {
     /// No HTTP client can be made.
     pub fn new(url: &Url, token: Option<String>) -> anyhow::Result<Self> {
         let http = reqwest::Client::builder()
-            .timeout(Duration::from_secs(40))
+            .timeout(Duration::from_secs(120))
             .build()?;
         let port = url.port().context("the MCP URL names no port")?;
         let host = format!("localhost:{port}");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::process::Command;
 
 /// Longest run of a script.
-const TIMEOUT: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(480);
 
 /// Folder `tests/{name}`, whose Node modules are installed.
 ///

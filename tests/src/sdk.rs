@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use url::Url;
 
 /// Longest call. Tools answer at once or, when they wait, within 25 s.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Generation of the official SDK: which protocol is spoken follows from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::Mutex;
 
 /// Longest start of a site. Generous: two cores, debug builds, several sites at once.
-const START: Duration = Duration::from_secs(60);
+const START: Duration = Duration::from_secs(120);
 
 /// How a site is started.
 #[derive(Debug, Clone, Default)]

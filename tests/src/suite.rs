@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Longest scenario, unless a suite says otherwise.
-const LIMIT: Duration = Duration::from_secs(240);
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// What scenarios run on: a [`Site`], or whatever else a suite needs.
 pub trait Ground: Send + Sync + Sized + 'static {

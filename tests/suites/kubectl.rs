@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::Command;
 
 /// Longest run of one command.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(180);
 
 fn main() -> ExitCode {
     Suite::new(Options::default())
@@ -218,7 +218,7 @@ async fn an_upgrade_as_kubectl_shows_it(site: Arc<Site>) -> anyhow::Result<()> {
         &[
             "wait",
             "--for=condition=Ready",
-            "--timeout=50s",
+            "--timeout=120s",
             &format!("pod/{after}"),
         ],
     )

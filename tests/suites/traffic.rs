@@ -18,12 +18,12 @@ const REQUESTS: u64 = 100_000;
 /// Lines that a socket must get back before the next thing happens.
 const LINES: u64 = 10;
 /// Longest wait for anything.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(180);
 
 fn main() -> ExitCode {
     Suite::new(Options::default())
         .parallel(1)
-        .limit(Duration::from_secs(400))
+        .limit(Duration::from_secs(1_200))
         .scenario(
             "nobody_notices_twenty_upgrades",
             nobody_notices_twenty_upgrades,
@@ -49,6 +49,7 @@ fn load(edge: &Edge, id: &str) -> anyhow::Result<HttpLoad> {
     let token = edge.token().unwrap_or_default();
     Ok(HttpLoad::new(&edge.address("/info")?)?
         .connections(CONNECTIONS)
+        .timeouts(LONG, LONG)
         .header("host", &edge.host(id))?
         .header("authorization", &format!("Bearer {token}"))?
         .check(

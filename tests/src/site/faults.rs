@@ -8,9 +8,9 @@ use nix::sys::signal::Signal;
 use std::time::Duration;
 
 /// Longest orderly stop.
-const STOP: Duration = Duration::from_secs(30);
+const STOP: Duration = Duration::from_secs(120);
 /// How long after the end of `up` the last of its processes may need to go.
-const GONE: Duration = Duration::from_secs(10);
+const GONE: Duration = Duration::from_secs(60);
 
 impl Site {
     /// Kills a part (`apiserver`, `control`, `proxy`) as no part can prevent, and waits until the

@@ -129,7 +129,7 @@ pub(super) async fn while_stopped(site: Arc<Site>) -> anyhow::Result<()> {
         .spawn(&alice, &Template::new("sleeper", "1.0"), json!({}))
         .await?;
     alice.act(&id, "stop").await?.expect(200)?;
-    until("it to be stopped", Duration::from_secs(60), || async {
+    until("it to be stopped", Duration::from_secs(120), || async {
         let seen = alice.workspace(&id).await?;
         Ok(Observation::when(seen["status"] == "stopped", (), seen))
     })
@@ -147,7 +147,7 @@ pub(super) async fn in_json(site: Arc<Site>) -> anyhow::Result<()> {
     cluster
         .apply(&template.version("2.0_slow-pull-60m"))
         .await?;
-    let operation = until("an upgrade to begin", Duration::from_secs(60), || async {
+    let operation = until("an upgrade to begin", Duration::from_secs(120), || async {
         let answer = alice.upgrade(&id).await?;
         Ok(Observation::when(
             answer["operationId"].is_string(),
@@ -160,7 +160,7 @@ pub(super) async fn in_json(site: Arc<Site>) -> anyhow::Result<()> {
     let no_operation = format!("op-{}", "a".repeat(26));
     until(
         "the upgrade to come to rest",
-        Duration::from_secs(60),
+        Duration::from_secs(120),
         || async {
             let record = cluster.record(&id).await?.unwrap_or_default();
             Ok(Observation::when(

@@ -219,7 +219,7 @@ pub(super) async fn other_sites_cannot_use_a_session(site: Arc<Site>) -> anyhow:
         visitor.send(Method::POST, &stop, &own, &[]).await?.status,
         200
     );
-    until("it to be stopped", Duration::from_secs(60), || async {
+    until("it to be stopped", Duration::from_secs(120), || async {
         let seen = alice.workspace(&id).await?;
         Ok(Observation::when(seen["status"] == "stopped", (), seen))
     })

@@ -1,6 +1,7 @@
 //! Seven workspaces, each held in another phase of its upgrade: five side by side, two recreated.
 
 use super::LONG;
+use anyhow::Context as _;
 use http::Method;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt as _;
@@ -8,6 +9,7 @@ use kube::api::ListParams;
 use nogoo9_model::keys;
 use nogoo9_tests::{Api, Cluster, Edge, Observation, Site, Socket, Template, until};
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use tokio_tungstenite::tungstenite::Message;
 
 /// Where an upgrade is when the blow falls.
@@ -15,7 +17,7 @@ use tokio_tungstenite::tungstenite::Message;
 pub(super) enum Phase {
     /// The answer has just come; hardly a candidate exists.
     Asked,
-    /// The candidate's image is being pulled.
+    /// The candidate runs and is not ready yet.
     Starting,
     /// The candidate is ready and has to stay so for a moment.
     Settling,
@@ -25,7 +27,7 @@ pub(super) enum Phase {
     Failing,
     /// Recreate: the old pod answers its last requests, the new one waits behind its gate.
     Quiescing,
-    /// Recreate: the old pod is gone, the new one's image is being pulled, requests are held.
+    /// Recreate: the old pod is gone, the new one is not ready yet, requests are held.
     Released,
 }
 
@@ -43,6 +45,11 @@ impl Phase {
     /// Whether the workspace has a claim, and with it files.
     fn is_recreate(self) -> bool {
         matches!(self, Self::Quiescing | Self::Released)
+    }
+
+    /// Whether the new pod is ready only once the blow has fallen.
+    fn is_kept_unready(self) -> bool {
+        matches!(self, Self::Starting | Self::Released)
     }
 }
 
@@ -70,7 +77,12 @@ pub(super) struct Fleet {
     edge: Edge,
 }
 
-fn templates(id: &str, phase: Phase) -> (Template, Template) {
+/// The file that makes the new pod of a workspace ready that is kept unready.
+fn ready_file(site: &Site, id: &str) -> PathBuf {
+    site.data_dir().join(format!("{id}-may-be-ready"))
+}
+
+fn templates(site: &Site, id: &str, phase: Phase) -> (Template, Template) {
     let first = Template::new(id, "1.0")
         .annotation(keys::SETTLE, "0")
         .annotation(keys::DRAIN_TIMEOUT, "600");
@@ -82,12 +94,15 @@ fn templates(id: &str, phase: Phase) -> (Template, Template) {
     let second = first.clone().version("2.0");
     let second = match phase {
         Phase::Asked | Phase::Draining | Phase::Quiescing => second,
-        Phase::Released => second.version("2.0_slow-pull-8s"),
-        Phase::Starting => second.version("2.0_slow-pull-4s"),
-        Phase::Settling => second.annotation(keys::SETTLE, "4"),
+        Phase::Starting | Phase::Released => {
+            let test = json!(["test", "-e", ready_file(site, id)]);
+            let probe = json!({"exec": {"command": test}, "periodSeconds": 1});
+            second.container("readinessProbe", probe)
+        }
+        Phase::Settling => second.annotation(keys::SETTLE, "12"),
         Phase::Failing => second
             .image("registry.invalid/none:1")
-            .annotation(keys::UPGRADE_DEADLINE, "8"),
+            .annotation(keys::UPGRADE_DEADLINE, "20"),
     };
     (first, second)
 }
@@ -136,7 +151,7 @@ impl Fleet {
             .map(|phase| (format!("{name}-{phase:?}").to_lowercase(), *phase))
             .collect();
         let spawned = ids.iter().map(|(id, phase)| {
-            let (alice, template) = (alice.clone(), templates(id, *phase).0);
+            let (alice, template) = (alice.clone(), templates(site, id, *phase).0);
             async move { site.spawn(&alice, &template, json!({})).await }
         });
         futures::future::try_join_all(spawned).await?;
@@ -172,7 +187,7 @@ impl Fleet {
                 })
                 .await?;
             }
-            cluster.apply(&templates(&id, phase).1).await?;
+            cluster.apply(&templates(site, &id, phase).1).await?;
             let answer = alice.upgrade(&id).await?;
             assert_eq!(answer["status"], "upgrading", "{answer}");
             let text = |field: &str| answer[field].as_str().unwrap_or_default().to_owned();
@@ -203,7 +218,7 @@ impl Fleet {
         })
     }
 
-    /// Lets go of what keeps old pods, and asserts that every upgrade ends as it should, with exactly
+    /// Lets go of what keeps old pods and holds new ones back, and asserts that every upgrade ends as it should, with exactly
     /// one pod, one operation and one program for each workspace.
     pub(super) async fn ends_well(self, site: &Site) -> anyhow::Result<()> {
         self.ends_well_before(site, async || {}).await
@@ -218,6 +233,9 @@ impl Fleet {
         for ship in &mut self.ships {
             if let Some(socket) = ship.socket.take() {
                 socket.close().await;
+            }
+            if ship.phase.is_kept_unready() {
+                std::fs::write(ready_file(site, &ship.id), "").context("ready file")?;
             }
         }
         for ship in &self.ships {

@@ -11,13 +11,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 /// Longest wait for anything that takes processes to start or end.
-const LONG: Duration = Duration::from_secs(90);
+const LONG: Duration = Duration::from_secs(180);
 
 fn main() -> ExitCode {
     Suite::new(Options::default())
         // One at a time: all of them kill what the others would stand on.
         .parallel(1)
-        .limit(Duration::from_secs(300))
+        .limit(Duration::from_secs(900))
         .scenario("control_killed_in_every_phase", parts::control)
         .scenario("the_api_server_killed_in_every_phase", parts::api_server)
         .scenario("the_proxy_killed_in_every_phase", parts::proxy)

@@ -1,5 +1,6 @@
 //! One blow for seven upgrades at once.
 
+use super::LONG;
 use super::fleet::Fleet;
 use nogoo9_load::{HttpLoad, HttpRun, Phases};
 use nogoo9_tests::{Edge, Site};
@@ -11,6 +12,7 @@ fn load(edge: &Edge, id: &str) -> anyhow::Result<HttpRun> {
     let token = edge.token().unwrap_or_default();
     let load = HttpLoad::new(&edge.address("/info")?)?
         .connections(4)
+        .timeouts(LONG, LONG)
         .header("host", &edge.host(id))?
         .header("authorization", &format!("Bearer {token}"))?;
     Ok(load.start(&Phases::new("all"))?)

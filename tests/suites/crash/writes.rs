@@ -154,15 +154,7 @@ async fn rounds(site: &Site, part: &'static str) -> anyhow::Result<()> {
                 )
                 .await?
                 .expect(200)?;
-            return until("it to be gone", LONG, || async {
-                let seen = (cluster.record(&id).await?, cluster.pod_names(&id).await?);
-                Ok(Observation::when(
-                    seen.0.is_none() && seen.1.is_empty(),
-                    (),
-                    seen,
-                ))
-            })
-            .await;
+            return cluster.gone(&id, LONG).await;
         }
     }
     anyhow::bail!("an upgrade that takes more than 60 writes")

@@ -1,6 +1,7 @@
 //! Requests for a workspace that has no ready pod yet.
 
 use super::LONG;
+use anyhow::Context as _;
 use http::{Method, StatusCode};
 use nogoo9_tests::{Api, Edge, NAVIGATION, Observation, Site, Socket, Template, until};
 use serde_json::json;
@@ -27,9 +28,27 @@ async fn spawn_starting(site: &Site, api: &Api, template: &Template) -> anyhow::
     Ok(id)
 }
 
+/// Waits until the proxy holds exactly that many requests.
+async fn held(site: &Site, wanted: usize) -> anyhow::Result<()> {
+    let proxy = Api::new(&site.ready().admin_proxy, None)?;
+    let line = format!("nogoo9_proxy_held_requests {wanted}");
+    until(&line, LONG, || async {
+        let metrics = proxy.get("/metrics").await?.body;
+        let metrics = metrics.as_str().unwrap_or_default();
+        let now = metrics
+            .lines()
+            .find(|text| text.starts_with("nogoo9_proxy_held_requests"));
+        Ok(Observation::when(now == Some(line.as_str()), (), now))
+    })
+    .await
+}
+
 pub(super) async fn until_ready(site: Arc<Site>) -> anyhow::Result<()> {
     let (alice, edge) = (site.api("alice").await?, site.edge("alice").await?);
-    let template = Template::new("slowstart", "1.0").env("READY_DELAY_MS", "1500");
+    // It is ready as soon as this is there, and not before.
+    let file = site.data_dir().join("slowstart-is-ready");
+    let ready = json!({"exec": {"command": ["test", "-e", &file]}, "periodSeconds": 1});
+    let template = Template::new("slowstart", "1.0").container("readinessProbe", ready);
     let id = spawn_starting(&site, &alice, &template).await?;
     assert_eq!(alice.workspace(&id).await?["status"], "starting");
 
@@ -38,11 +57,17 @@ pub(super) async fn until_ready(site: Arc<Site>) -> anyhow::Result<()> {
     let sum = data_encoding::HEXLOWER.encode(Sha256::digest(&body).as_slice());
     let host = edge.host(&id);
     let post = edge.request(Method::POST, &host, "/upload")?.body(body);
-    let (read, written, socket) = tokio::join!(
+    let all_held = async {
+        held(&site, 3).await?;
+        std::fs::write(&file, "").context("the file that makes it ready")
+    };
+    let (read, written, socket, seen) = tokio::join!(
         edge.get(&id, "/info"),
         Edge::send(post),
-        Socket::open(&edge, &host, "/echo", &[])
+        Socket::open(&edge, &host, "/echo", &[]),
+        all_held
     );
+    seen?;
     assert_eq!(read?.json()?["workspace"], id.as_str());
     assert_eq!(written?.json()?, json!({"sha256": sum, "bytes": 300_000}));
     let mut socket = socket?;

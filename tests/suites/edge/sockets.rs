@@ -92,7 +92,7 @@ pub(super) async fn up_to_the_bound(site: Arc<Site>) -> anyhow::Result<()> {
     );
     let template = Template::new("bounded", "1.0")
         .annotation(keys::SETTLE, "0")
-        .annotation(keys::DRAIN_TIMEOUT, "4");
+        .annotation(keys::DRAIN_TIMEOUT, "20");
     let id = site.spawn(&alice, &template, json!({})).await?;
     let old = cluster.pod_names(&id).await?.remove(0);
     let mut socket = Socket::open(&edge, &edge.host(&id), "/echo", &[]).await?;

@@ -2,12 +2,29 @@
 
 use super::{LONG, begin, succeeded, text};
 use futures::StreamExt as _;
+use futures::stream;
 use http::Method;
+use kube::ResourceExt as _;
 use nix::sys::signal::Signal;
 use nogoo9_model::keys;
-use nogoo9_tests::{Observation, Site, Template, until};
+use nogoo9_tests::{Edge, Observation, Site, Template, until};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tokio::sync::watch;
+
+/// Half of an upload.
+const HALF: &[u8] = &[7; 10_000];
+
+/// A body whose second half is sent when `told` says so.
+fn in_two_halves(mut told: watch::Receiver<bool>) -> reqwest::Body {
+    let second = async move {
+        // Without anybody left to say so, the upload breaks off.
+        let said = told.wait_for(|go_on| *go_on).await;
+        said.map(|_| HALF).map_err(std::io::Error::other)
+    };
+    let first = stream::iter([Ok::<_, std::io::Error>(HALF)]);
+    reqwest::Body::wrap_stream(first.chain(stream::once(second)))
+}
 
 pub(super) async fn in_flight(site: Arc<Site>) -> anyhow::Result<()> {
     let (alice, edge, cluster) = (
@@ -18,33 +35,34 @@ pub(super) async fn in_flight(site: Arc<Site>) -> anyhow::Result<()> {
     let template = Template::new("inflight", "1.0").annotation(keys::SETTLE, "0");
     let id = site.spawn(&alice, &template, json!({})).await?;
     let old = cluster.pod_names(&id).await?.remove(0);
-    let slow: Vec<_> = (0..24)
-        .map(|_| {
-            let (edge, id) = (edge.clone(), id.clone());
-            tokio::spawn(async move { edge.get(&id, "/slow?ms=6000").await })
-        })
-        .collect();
-    until("all of them to be under way", LONG, || async {
-        let sessions = site
-            .proxy_admin(&format!("/sessions?workspace={id}"))
-            .await?;
-        let open: u64 = sessions["sessions"]
-            .as_object()
-            .into_iter()
-            .flat_map(|map| map.values())
-            .filter_map(Value::as_u64)
-            .sum();
-        Ok(Observation::when(open == 24, (), sessions))
-    })
-    .await?;
+    let uid = cluster.pods(&id).await?.remove(0).uid().unwrap_or_default();
+    // Uploads that go on when they are told to.
+    let (go_on, told) = watch::channel(false);
+    let mut uploads = Vec::new();
+    for _ in 0..24 {
+        let request = edge
+            .request(Method::POST, &edge.host(&id), "/upload")?
+            .body(in_two_halves(told.clone()));
+        uploads.push(tokio::spawn(Edge::send(request)));
+    }
+    let open = || async {
+        let path = format!("/sessions?workspace={id}");
+        let sessions = site.proxy_admin(&path).await?;
+        let on_old = sessions["sessions"][&uid].as_u64();
+        Ok(Observation::when(on_old == Some(24), (), sessions))
+    };
+    until("all of them to be under way", LONG, open).await?;
     cluster.apply(&template.version("2.0")).await?;
     let (pod, operation) = begin(&alice, &id).await?;
     site.routed(&id, Some(&pod)).await?;
     // New requests are the new pod's while the old ones are still with the old.
     assert_eq!(edge.get(&id, "/info").await?.json()?["pod"], pod.as_str());
-    assert!(slow.iter().all(|request| !request.is_finished()));
-    for request in slow {
-        assert_eq!(request.await??.json()?["pod"], old.as_str());
+    until("all of them to be with the old pod", LONG, open).await?;
+    assert_eq!(cluster.pod_names(&id).await?, [old, pod.clone()]);
+    go_on.send(true)?;
+    for upload in uploads {
+        let answer = upload.await??;
+        assert_eq!(answer.json()?["bytes"], 2 * HALF.len(), "{}", answer.text());
     }
     succeeded(&alice, &operation).await?;
     cluster.only_pod(&id, &pod, LONG).await?;
@@ -88,7 +106,7 @@ pub(super) async fn clock(site: Arc<Site>) -> anyhow::Result<()> {
     let open = || async {
         let request = edge
             .request(Method::GET, &edge.host(&id), "/events")?
-            .timeout(LONG);
+            .timeout(2 * LONG);
         Ok::<_, anyhow::Error>(request.send().await?.bytes_stream())
     };
     let (mut stream, mut rest) = (open().await?, String::new());

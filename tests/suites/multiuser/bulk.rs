@@ -61,7 +61,7 @@ pub(super) async fn an_admin_upgrades_all_and_one_fails(target: Arc<Target>) -> 
     let spoiled = bad
         .clone()
         .image("localhost/nogoo9-none:1")
-        .annotation(keys::UPGRADE_DEADLINE, "6");
+        .annotation(keys::UPGRADE_DEADLINE, "20");
     offer(&target, &spoiled).await?;
 
     // First what would happen: to whom, and how. Nothing does.

@@ -21,7 +21,7 @@ async fn fails(
     let old = workspace(target, owner, template).await?;
     offer(
         target,
-        &spoiled.clone().annotation(keys::UPGRADE_DEADLINE, "6"),
+        &spoiled.clone().annotation(keys::UPGRADE_DEADLINE, "20"),
     )
     .await?;
     let (pods, visits) = (
@@ -80,7 +80,7 @@ pub(super) async fn refused_by_quota(target: Arc<Target>) -> anyhow::Result<()> 
     for template in [&plain, &claimed] {
         old.push(workspace(&target, "alice", template).await?);
         let next = template.clone().version("2.0");
-        offer(&target, &next.annotation(keys::UPGRADE_DEADLINE, "6")).await?;
+        offer(&target, &next.annotation(keys::UPGRADE_DEADLINE, "20")).await?;
     }
     let quotas = target.cluster().beside_workspaces::<ResourceQuota>();
     let quota = full(&target).await?;

@@ -65,11 +65,9 @@ async fn a_proxy_without_a_cluster_is_not_ready() {
     let _already = rustls::crypto::ring::default_provider().install_default();
     let dir = tempfile::tempdir().unwrap();
     let nowhere = kubeconfig_to_nowhere(dir.path());
-    let port = {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.local_addr().unwrap().port()
-    };
-    let admin = format!("127.0.0.1:{port}");
+    // An address of its own, which no program that takes any free port is ever given.
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let admin = format!("127.99.{high}.{low}:9019");
     let mut flags = PROXY.to_vec();
     flags[3] = &admin;
     let mut proxy = Command::new(binary("nogoo9-proxy").unwrap())

@@ -7,6 +7,10 @@ use nogoo9_tests::{Api, Cluster, Observation, Site, Template, until};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
+/// Seconds after which an upgrade is given up at the latest: enough for a slow machine to find out why
+/// it cannot succeed.
+const DEADLINE: &str = "20";
+
 /// Asks the workspace again and again until the operation has ended; every answer is the old pod's.
 async fn served_until_ended(
     site: &Site,
@@ -94,7 +98,7 @@ pub(super) async fn an_image_that_is_not_there(site: Arc<Site>) -> anyhow::Resul
     let spoiled = template
         .clone()
         .image("registry.invalid/none:1")
-        .annotation(keys::UPGRADE_DEADLINE, "3");
+        .annotation(keys::UPGRADE_DEADLINE, DEADLINE);
     let error = fails(&site, &template, &spoiled, async |_, _| Ok(())).await?;
     assert!(
         error.starts_with("ErrImagePull: ") || error.starts_with("ImagePullBackOff: "),
@@ -109,7 +113,7 @@ pub(super) async fn a_program_that_crashes(site: Arc<Site>) -> anyhow::Result<()
     let spoiled = template
         .clone()
         .env("CRASH", "1")
-        .annotation(keys::UPGRADE_DEADLINE, "4");
+        .annotation(keys::UPGRADE_DEADLINE, DEADLINE);
     let error = fails(&site, &template, &spoiled, async |_, _| Ok(())).await?;
     assert!(
         error.starts_with("CrashLoopBackOff: ") || error.starts_with("Error: "),

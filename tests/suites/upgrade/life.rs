@@ -21,16 +21,7 @@ async fn status(api: &Api, id: &str, wanted: &str) -> anyhow::Result<Value> {
 }
 
 async fn deleted(site: &Site, api: &Api, id: &str) -> anyhow::Result<()> {
-    let cluster = site.cluster().await?;
-    until(&format!("{id} to be gone"), LONG, || async {
-        let seen = (cluster.record(id).await?, cluster.pod_names(id).await?);
-        Ok(Observation::when(
-            seen.0.is_none() && seen.1.is_empty(),
-            (),
-            seen,
-        ))
-    })
-    .await?;
+    site.cluster().await?.gone(id, LONG).await?;
     let refused = api.get(&format!("/api/v1/workspaces/{id}")).await?;
     assert_eq!(
         (refused.status, &refused.body["message"]),
@@ -94,14 +85,23 @@ pub(super) async fn stop_start_delete_and_the_id_is_free(site: Arc<Site>) -> any
         .expect(200)?;
     deleted(&site, &alice, &id).await?;
 
-    // The id is free again, for anybody.
+    // The id is free again; for others once what the first sent late can no longer arrive.
+    let spawn = json!({"template": "life", "id": id});
     let bob = site.api("bob").await?;
-    bob.post("/api/v1/workspaces", &json!({"template": "life", "id": id}))
+    let early = bob.post("/api/v1/workspaces", &spawn).await?;
+    assert_eq!(
+        (early.status, &early.body["code"]),
+        (409, &json!("id_taken"))
+    );
+    alice
+        .post("/api/v1/workspaces", &spawn)
         .await?
         .expect(201)?;
-    status(&bob, &id, "running").await?;
+    let anew = status(&alice, &id, "running").await?;
+    assert!(first.iter().all(|name| anew["podName"] != name.as_str()));
+    assert_ne!(anew["podName"], second[0].name_any());
     assert_eq!(
-        alice.get(&format!("/api/v1/workspaces/{id}")).await?.status,
+        bob.get(&format!("/api/v1/workspaces/{id}")).await?.status,
         403
     );
     Ok(())
