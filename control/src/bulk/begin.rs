@@ -67,7 +67,7 @@ pub(super) async fn begin(
                 if_room: crowded(memory),
                 force,
             };
-            match attempt(service, stored.as_ref(), &target, &ask).await {
+            match attempt(service, memory, stored.as_ref(), &target, &ask).await {
                 Some(sight) => sight,
                 None => return Ok(()),
             }
@@ -100,6 +100,7 @@ fn crowded(memory: &Memory) -> bool {
 /// Tries to begin. `None`: the record has changed meanwhile; look again.
 async fn attempt(
     service: &Service,
+    memory: &mut Memory,
     stored: Option<&Stored<Record>>,
     target: &Target,
     ask: &Ask<'_>,
@@ -125,6 +126,7 @@ async fn attempt(
             "the workspace has the newest version of its template already",
         )),
         Ok(Attempt::Full(why)) => {
+            memory.tight();
             tracing::info!(
                 operation = ask.parent,
                 workspace = target.workspace,

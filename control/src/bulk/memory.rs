@@ -7,6 +7,7 @@ use crate::cluster::{Caches, Cluster, ClusterError, Stored};
 use futures::{StreamExt, TryStreamExt, stream};
 use nogoo9_model::bulk::{CHUNK, Chunk, Head, Sight, Target, child, sight};
 use nogoo9_model::operation::Operation;
+use nogoo9_model::record::Phase;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Chunks read at once.
@@ -75,6 +76,8 @@ pub struct Memory {
     notes: BTreeMap<usize, Note>,
     /// Versions of the head that hold nothing new: own writes, and what the watch lagged behind with.
     known: VecDeque<String>,
+    /// Whether a quota had no room once.
+    tight: bool,
 }
 
 impl Memory {
@@ -180,8 +183,14 @@ impl Memory {
             let upgrade = record.and_then(|record| record.upgrade.as_ref());
             match upgrade.filter(|upgrade| upgrade.operation == child) {
                 Some(upgrade) => {
-                    let due = upgrade.started_at.saturating_add(EXPECTED);
-                    upgrade.successor.uid.is_none() && now < due
+                    // Where it is tight, the room that a check of images leaves is its successor's.
+                    let due = if self.tight {
+                        upgrade.deadline
+                    } else {
+                        upgrade.started_at.saturating_add(EXPECTED)
+                    };
+                    let to_come = matches!(upgrade.phase, Phase::Probing { .. } | Phase::Starting);
+                    to_come && upgrade.successor.uid.is_none() && now < due
                 }
                 // The watch does not show yet that it has begun.
                 None => self.notes.get(&index).is_some_and(|note| {
@@ -219,6 +228,11 @@ impl Memory {
         notes
             .filter(|(_, note)| is_sign(&note.sight))
             .map(|(index, _)| *index)
+    }
+
+    /// A quota had no room: from now on pods that are to come are waited for.
+    pub(super) fn tight(&mut self) {
+        self.tight = true;
     }
 
     /// Forgets what was learnt of a target.
