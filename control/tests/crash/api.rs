@@ -1,0 +1,428 @@
+//! The API server as plain data: objects with versions and uids, conditional writes, patches,
+//! selectors, graceful deletion, dry runs, a quota and an admission that refuses.
+
+use crate::wire::{Answer, Call};
+use http::Method;
+use nogoo9_model::keys;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Seconds that a pod gets to end.
+const GRACE: i64 = 30;
+/// An image that admission refuses.
+pub(crate) const REFUSED: &str = "image:refused";
+
+/// Kinds of objects that control uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Pod,
+    Secret,
+    ConfigMap,
+    Claim,
+    Event,
+    Lease,
+}
+
+impl Kind {
+    fn parse(plural: &str) -> Option<Self> {
+        Some(match plural {
+            "pods" => Self::Pod,
+            "secrets" => Self::Secret,
+            "configmaps" => Self::ConfigMap,
+            "persistentvolumeclaims" => Self::Claim,
+            "events" => Self::Event,
+            "leases" => Self::Lease,
+            _ => return None,
+        })
+    }
+}
+
+/// Kind, namespace, name.
+pub(crate) type Key = (Kind, String, String);
+
+/// Who makes a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    /// An actor: a controller or a user's command.
+    Actor(usize),
+    /// Scheduler, kubelet and the controllers of the cluster.
+    Cluster,
+    /// The scenario: nodes that fail, people with kubectl.
+    World,
+}
+
+/// One change of one object.
+pub(crate) struct Change {
+    pub(crate) key: Key,
+    pub(crate) before: Option<Rc<Value>>,
+    pub(crate) after: Option<Rc<Value>>,
+    pub(crate) by: By,
+}
+
+/// What is stored, and the clock.
+pub(crate) struct Server {
+    pub(crate) now: i64,
+    pub(crate) objects: BTreeMap<Key, Rc<Value>>,
+    /// Changes that nobody has looked at yet.
+    pub(crate) changes: Vec<Change>,
+    /// Pods that have not ended, at most.
+    pub(crate) quota: Option<usize>,
+    version: u64,
+    uids: u64,
+}
+
+impl Server {
+    pub(crate) fn new(now: i64) -> Self {
+        Self {
+            now,
+            objects: BTreeMap::new(),
+            changes: Vec::new(),
+            quota: None,
+            version: 100,
+            uids: 0,
+        }
+    }
+
+    pub(crate) fn stamp(&self) -> String {
+        stamp(self.now)
+    }
+
+    pub(crate) fn of(&self, kind: Kind) -> impl Iterator<Item = (&Key, &Rc<Value>)> {
+        self.objects.iter().filter(move |(key, _)| key.0 == kind)
+    }
+
+    /// Answers a call.
+    pub(crate) fn answer(&mut self, call: &Call, by: By) -> Answer {
+        let Some((kind, namespace, name)) = target(&call.path) else {
+            return failure(404, "NotFound", &format!("no such path: {}", call.path));
+        };
+        match (&call.method, name) {
+            (&Method::GET, Some(name)) => {
+                match self.objects.get(&(kind, namespace, name.clone())) {
+                    Some(object) => Answer::ok((**object).clone()),
+                    None => not_found(&name),
+                }
+            }
+            (&Method::GET, None) => self.list(call, kind, &namespace),
+            (&Method::POST, None) => self.create(call, kind, namespace, by),
+            (&Method::PUT, Some(name)) => self.replace(call, (kind, namespace, name), by),
+            (&Method::PATCH, Some(name)) => self.patch(call, (kind, namespace, name), by),
+            (&Method::DELETE, Some(name)) => self.delete(call, &(kind, namespace, name), by),
+            (method, _) => failure(405, "MethodNotAllowed", method.as_str()),
+        }
+    }
+
+    fn list(&self, call: &Call, kind: Kind, namespace: &str) -> Answer {
+        let labels = call.query("labelSelector").unwrap_or_default();
+        let fields = call.query("fieldSelector").unwrap_or_default();
+        let items: Vec<Value> = self
+            .of(kind)
+            .filter(|(key, _)| key.1 == namespace)
+            .map(|(_, object)| object)
+            .filter(|object| {
+                let label = |key: &str| object["metadata"]["labels"][key].as_str();
+                let field = |key: &str| {
+                    let pointer = format!("/{}", key.replace('.', "/"));
+                    object.pointer(&pointer).and_then(Value::as_str)
+                };
+                selects(&labels, label) && selects(&fields, field)
+            })
+            .map(|object| (**object).clone())
+            .collect();
+        Answer::ok(json!({
+            "kind": "List", "apiVersion": "v1",
+            "metadata": {"resourceVersion": self.version.to_string()}, "items": items,
+        }))
+    }
+
+    fn create(&mut self, call: &Call, kind: Kind, namespace: String, by: By) -> Answer {
+        let mut object = call.body.clone();
+        let name = match object["metadata"]["name"].as_str() {
+            Some(name) => name.to_owned(),
+            None => {
+                let prefix = object["metadata"]["generateName"].as_str();
+                format!("{}{:05}", prefix.unwrap_or_default(), self.version)
+            }
+        };
+        let key = (kind, namespace, name);
+        if self.objects.contains_key(&key) {
+            return failure(
+                409,
+                "AlreadyExists",
+                &format!("\"{}\" already exists", key.2),
+            );
+        }
+        if kind == Kind::Pod
+            && let Some(refused) = self.refuse(&object)
+        {
+            return refused;
+        }
+        self.uids += 1;
+        let meta = map(&mut object["metadata"]);
+        meta.insert("name".into(), json!(key.2));
+        meta.insert("namespace".into(), json!(key.1));
+        meta.insert("uid".into(), json!(format!("uid-{}", self.uids)));
+        meta.insert("creationTimestamp".into(), json!(stamp(self.now)));
+        meta.remove("resourceVersion");
+        if kind == Kind::Pod {
+            object["status"] = json!({"phase": "Pending"});
+        }
+        if call.query("dryRun").is_some() {
+            return Answer::ok(object);
+        }
+        Answer::ok((*self.store(key, object, by)).clone())
+    }
+
+    /// How a pod is refused, if it is.
+    fn refuse(&self, pod: &Value) -> Option<Answer> {
+        if pod["spec"]["containers"][0]["image"] == REFUSED {
+            let message = "admission webhook \"images\" denied the request: not from our registry";
+            return Some(failure(403, "Forbidden", message));
+        }
+        let quota = self.quota?;
+        let ended = |pod: &Value| {
+            matches!(
+                pod["status"]["phase"].as_str(),
+                Some("Failed" | "Succeeded")
+            )
+        };
+        let used = self.of(Kind::Pod).filter(|(_, pod)| !ended(pod)).count();
+        (used >= quota).then(|| {
+            let message = format!(
+                "exceeded quota: pods, requested: pods=1, used: pods={used}, limited: pods={quota}"
+            );
+            failure(403, "Forbidden", &message)
+        })
+    }
+
+    fn replace(&mut self, call: &Call, key: Key, by: By) -> Answer {
+        let Some(old) = self.objects.get(&key).cloned() else {
+            return not_found(&key.2);
+        };
+        let mut object = call.body.clone();
+        for field in ["resourceVersion", "uid"] {
+            let meant = &object["metadata"][field];
+            if !meant.is_null() && *meant != old["metadata"][field] {
+                return conflict(&key.2);
+            }
+        }
+        for field in ["uid", "creationTimestamp", "namespace", "deletionTimestamp"] {
+            let value = old["metadata"][field].clone();
+            let meta = map(&mut object["metadata"]);
+            if !value.is_null() {
+                meta.insert(field.into(), value);
+            }
+        }
+        Answer::ok((*self.store(key, object, by)).clone())
+    }
+
+    fn patch(&mut self, call: &Call, key: Key, by: By) -> Answer {
+        let Some(old) = self.objects.get(&key).cloned() else {
+            return not_found(&key.2);
+        };
+        let mut object = (*old).clone();
+        if call.content_type.contains("json-patch") {
+            let patch: json_patch::Patch = serde_json::from_value(call.body.clone()).unwrap();
+            if json_patch::patch(&mut object, &patch).is_err() {
+                let message = "the server rejected our request due to an error in our request";
+                return failure(422, "Invalid", message);
+            }
+        } else {
+            json_patch::merge(&mut object, &call.body);
+            if object["metadata"]["uid"] != old["metadata"]["uid"] {
+                let message = format!(
+                    "\"{}\" is invalid: metadata.uid: Invalid value: field is immutable",
+                    key.2
+                );
+                return failure(422, "Invalid", &message);
+            }
+            if object["metadata"]["resourceVersion"] != old["metadata"]["resourceVersion"] {
+                return conflict(&key.2);
+            }
+        }
+        Answer::ok((*self.store(key, object, by)).clone())
+    }
+
+    fn delete(&mut self, call: &Call, key: &Key, by: By) -> Answer {
+        let Some(old) = self.objects.get(key).cloned() else {
+            return not_found(&key.2);
+        };
+        let conditions = &call.body["preconditions"];
+        for field in ["resourceVersion", "uid"] {
+            if !conditions[field].is_null() && conditions[field] != old["metadata"][field] {
+                return conflict(&key.2);
+            }
+        }
+        self.end(key, by);
+        Answer::ok((*old).clone())
+    }
+
+    /// Deletes gracefully.
+    pub(crate) fn end(&mut self, key: &Key, by: By) {
+        let Some(old) = self.objects.get(key).cloned() else {
+            return;
+        };
+        let grace = match key.0 {
+            Kind::Pod => {
+                let ended = matches!(
+                    old["status"]["phase"].as_str(),
+                    Some("Failed" | "Succeeded")
+                );
+                (old["spec"]["nodeName"].is_string() && !ended).then_some(GRACE)
+            }
+            Kind::Claim => self.mounters(key).next().is_some().then_some(0),
+            _ => None,
+        };
+        match grace {
+            None => self.remove(key, by),
+            Some(_) if old["metadata"]["deletionTimestamp"].is_string() => {}
+            Some(grace) => {
+                let mut object = (*old).clone();
+                object["metadata"]["deletionTimestamp"] = json!(stamp(self.now + grace));
+                object["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
+                self.store(key.clone(), object, by);
+            }
+        }
+    }
+
+    fn mounters<'a>(&'a self, claim: &'a Key) -> impl Iterator<Item = &'a Rc<Value>> {
+        self.of(Kind::Pod)
+            .filter(|(key, pod)| key.1 == claim.1 && claims(pod).any(|name| name == claim.2))
+            .map(|(_, pod)| pod)
+    }
+
+    /// An object is gone; claims that waited for it go too.
+    pub(crate) fn remove(&mut self, key: &Key, by: By) {
+        let before = self.objects.remove(key);
+        self.version += 1;
+        self.changes.push(Change {
+            key: key.clone(),
+            before,
+            after: None,
+            by,
+        });
+        if key.0 == Kind::Pod {
+            let deleted = |claim: &&Key| {
+                self.objects[*claim]["metadata"]["deletionTimestamp"].is_string()
+                    && self.mounters(claim).next().is_none()
+            };
+            let all: Vec<Key> = self.of(Kind::Claim).map(|(key, _)| key.clone()).collect();
+            let due: Vec<Key> = all.iter().filter(deleted).cloned().collect();
+            due.iter().for_each(|claim| self.remove(claim, By::Cluster));
+        }
+    }
+
+    /// Stores an object under the next version, if it differs from what is stored.
+    pub(crate) fn store(&mut self, key: Key, mut object: Value, by: By) -> Rc<Value> {
+        let before = self.objects.get(&key).cloned();
+        if let Some(old) = &before {
+            let meta = map(&mut object["metadata"]);
+            meta.insert(
+                "resourceVersion".into(),
+                old["metadata"]["resourceVersion"].clone(),
+            );
+            if object == **old {
+                return old.clone();
+            }
+        }
+        self.version += 1;
+        map(&mut object["metadata"])
+            .insert("resourceVersion".into(), json!(self.version.to_string()));
+        let after = Rc::new(object);
+        self.objects.insert(key.clone(), after.clone());
+        self.changes.push(Change {
+            key,
+            before,
+            after: Some(after.clone()),
+            by,
+        });
+        after
+    }
+}
+
+/// Names of the claims that a pod mounts.
+pub(crate) fn claims(pod: &Value) -> impl Iterator<Item = &str> {
+    let volumes = pod["spec"]["volumes"].as_array();
+    volumes
+        .into_iter()
+        .flatten()
+        .filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str())
+}
+
+/// The id of the workspace that an object is about.
+pub(crate) fn workspace(object: &Value) -> Option<&str> {
+    object["metadata"]["labels"][keys::WORKSPACE_ID].as_str()
+}
+
+pub(crate) fn stamp(seconds: i64) -> String {
+    jiff::Timestamp::from_second(seconds).unwrap().to_string()
+}
+
+fn target(path: &str) -> Option<(Kind, String, Option<String>)> {
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    let rest = match parts.as_slice() {
+        ["api", "v1", "namespaces", rest @ ..] | ["apis", _, _, "namespaces", rest @ ..] => rest,
+        _ => return None,
+    };
+    match rest {
+        [namespace, plural] => Some((Kind::parse(plural)?, (*namespace).into(), None)),
+        [namespace, plural, name] => Some((
+            Kind::parse(plural)?,
+            (*namespace).into(),
+            Some((*name).into()),
+        )),
+        _ => None,
+    }
+}
+
+/// Whether a selector of equalities and sets holds.
+fn selects<'a>(selector: &str, value: impl Fn(&str) -> Option<&'a str>) -> bool {
+    let mut rest = selector;
+    while !rest.is_empty() {
+        let end = match (rest.find(','), rest.find('(')) {
+            (Some(comma), Some(open)) if open < comma => rest.find(')').map(|at| at + 1),
+            (comma, _) => comma,
+        };
+        let (part, after) = rest.split_at(end.unwrap_or(rest.len()));
+        rest = after.trim_start_matches(',');
+        let holds = if let Some((key, set)) = part.split_once(" in ") {
+            let mut set = set.trim_matches(['(', ')']).split(',');
+            set.any(|wanted| value(key.trim()) == Some(wanted.trim()))
+        } else {
+            let (key, wanted) = part
+                .split_once('=')
+                .unwrap_or_else(|| panic!("selector {selector}"));
+            value(key) == Some(wanted.trim_start_matches('='))
+        };
+        if !holds {
+            return false;
+        }
+    }
+    true
+}
+
+pub(crate) fn map(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = json!({});
+    }
+    value.as_object_mut().unwrap()
+}
+
+fn not_found(name: &str) -> Answer {
+    failure(404, "NotFound", &format!("\"{name}\" not found"))
+}
+
+fn conflict(name: &str) -> Answer {
+    let message =
+        format!("Operation cannot be fulfilled on \"{name}\": the object has been modified");
+    failure(409, "Conflict", &message)
+}
+
+pub(crate) fn failure(code: u16, reason: &str, message: &str) -> Answer {
+    let body = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure",
+        "message": message, "reason": reason, "code": code,
+    });
+    Answer { code, body }
+}
