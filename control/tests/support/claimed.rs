@@ -24,6 +24,8 @@ pub fn record(id: &str, now: i64) -> Record {
             "annotations": {keys::USER_SUB: "alice"},
         },
         "spec": {
+            // None that exists: nobody but the executor writes to the pod, and no write of it is late.
+            "schedulerName": "nobody",
             "containers": [{"name": "main", "image": "image:1"}],
             "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim.object}}],
         },

@@ -52,7 +52,7 @@ impl Case {
     }
 }
 
-fn manifest(case: Case, id: &str, version: &str) -> Value {
+pub fn manifest(case: Case, id: &str, version: &str) -> Value {
     json!({
         "metadata": {
             "labels": {
@@ -76,8 +76,8 @@ pub async fn proxies() -> Proxies {
     Proxies::new(Vec::new(), None).unwrap()
 }
 
-/// A running workspace with an upgrade just asked for.
-pub async fn asked(site: &Site, case: Case, id: &str) {
+/// A running workspace.
+pub async fn spawned(site: &Site, case: Case, id: &str) {
     let cluster = site.cluster(&Faults::default());
     let spawn = Spawn {
         id: id.into(),
@@ -97,6 +97,12 @@ pub async fn asked(site: &Site, case: Case, id: &str) {
     pass(&cluster, &proxies, id).await.unwrap();
     site.kubelet().await;
     pass(&cluster, &proxies, id).await.unwrap();
+}
+
+/// A running workspace with an upgrade just asked for.
+pub async fn asked(site: &Site, case: Case, id: &str) {
+    spawned(site, case, id).await;
+    let cluster = site.cluster(&Faults::default());
     let stored = cluster.record(id).await.unwrap().unwrap();
     let intent = Intent {
         operation: format!("op-{id}"),
@@ -133,7 +139,8 @@ pub async fn to_the_end(site: &Site, clusters: &[Cluster], id: &str) -> Vec<Clus
         failures.extend(outcomes.into_iter().filter_map(Result::err));
         site.kubelet().await;
         assert_alone(site, id).await;
-        let record = clusters[0].record(id).await.unwrap().unwrap().value;
+        let clean = site.cluster(&Faults::default());
+        let record = clean.record(id).await.unwrap().unwrap().value;
         let shown = record.last.is_some_and(|last| last.shown);
         if record.upgrade.is_none() && shown {
             return failures;
