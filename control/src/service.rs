@@ -13,6 +13,7 @@ mod lifecycle;
 mod links;
 mod metrics;
 mod operations;
+mod rollback;
 mod templates;
 mod types;
 mod upgrades;
@@ -186,6 +187,34 @@ impl Service {
         self.count(
             "upgrade_workspace",
             upgrades::upgrade(&self.0, caller, id).await,
+        )
+    }
+
+    /// Begins a rollback to what the workspace was before its newest upgrade, durably, and returns; or
+    /// returns the one that is under way.
+    ///
+    /// # Errors
+    /// [`ServiceError`]; then nothing was touched.
+    pub async fn rollback_workspace(&self, caller: &Caller, id: &str) -> Answer<Upgrade> {
+        self.count(
+            "rollback_workspace",
+            rollback::rollback(&self.0, caller, id).await,
+        )
+    }
+
+    /// Sets the time before which nobody but its owner upgrades the workspace; `None` lifts it.
+    ///
+    /// # Errors
+    /// [`ServiceError`].
+    pub async fn keep_until(
+        &self,
+        caller: &Caller,
+        id: &str,
+        args: &KeepUntil,
+    ) -> Answer<Workspace> {
+        self.count(
+            "keep_until",
+            lifecycle::keep_until(&self.0, caller, id, args).await,
         )
     }
 

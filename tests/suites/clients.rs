@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 /// The tools, as clients see them. Sorted.
-const TOOLS: [&str; 18] = [
+const TOOLS: [&str; 19] = [
     "cancel_operation",
     "delete_workspace",
     "get_capabilities",
@@ -22,6 +22,7 @@ const TOOLS: [&str; 18] = [
     "pause_operation",
     "resume_operation",
     "retry_operation",
+    "rollback_workspace",
     "spawn_workspace",
     "start_workspace",
     "stop_workspace",

@@ -4,11 +4,11 @@ mod operations;
 
 use super::events::events;
 use super::reply::{bad_body, bad_query, json, method_not_allowed, not_found};
-use crate::service::{DeleteWorkspace, ListWorkspaces, Service, SpawnWorkspace};
+use crate::service::{DeleteWorkspace, KeepUntil, ListWorkspaces, Service, SpawnWorkspace};
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Extension, Path, Query, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use http::StatusCode;
 use nogoo9_model::access::Caller;
@@ -25,6 +25,8 @@ pub(super) fn router(service: Service) -> Router {
         .route("/workspaces/{id}/start", post(start))
         .route("/workspaces/{id}/stop", post(stop))
         .route("/workspaces/{id}/upgrade", post(upgrade))
+        .route("/workspaces/{id}/rollback", post(rollback))
+        .route("/workspaces/{id}/not-before", put(keep_until))
         .merge(operations::router())
         .route("/templates", get(templates))
         .route("/templates/{name}", get(template))
@@ -116,6 +118,26 @@ async fn upgrade(
     Path(id): Path<String>,
 ) -> Response {
     json(service.upgrade_workspace(&caller, &id).await)
+}
+
+async fn rollback(
+    State(service): State<Service>,
+    Extension(caller): By,
+    Path(id): Path<String>,
+) -> Response {
+    json(service.rollback_workspace(&caller, &id).await)
+}
+
+async fn keep_until(
+    State(service): State<Service>,
+    Extension(caller): By,
+    Path(id): Path<String>,
+    body: Result<Json<KeepUntil>, JsonRejection>,
+) -> Response {
+    match body {
+        Ok(Json(body)) => json(service.keep_until(&caller, &id, &body).await),
+        Err(rejection) => bad_body(&rejection),
+    }
 }
 
 async fn templates(State(service): State<Service>, Extension(caller): By) -> Response {

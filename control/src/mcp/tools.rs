@@ -188,6 +188,28 @@ impl Tools {
         ))
     }
 
+    /// Take a workspace back to what it was before its newest upgrade: template version, image, settings.
+    /// Files stay as they are. Returns at once; follow it with wait_for_operation.
+    #[tool(
+        title = "Roll workspace back",
+        annotations(
+            read_only_hint = false,
+            destructive_hint = true,
+            idempotent_hint = false,
+            open_world_hint = false
+        )
+    )]
+    async fn rollback_workspace(
+        &self,
+        Parameters(args): Parameters<WorkspaceId>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<Json<Upgrade>, Failure> {
+        let caller = caller(&context)?;
+        Ok(Json(
+            self.service.rollback_workspace(&caller, &args.id).await?,
+        ))
+    }
+
     /// List the templates that one may spawn from, with their parameters.
     #[tool(
         title = "List templates",

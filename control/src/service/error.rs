@@ -37,6 +37,16 @@ pub enum ServiceError {
         /// The id.
         id: String,
     },
+    /// It was deleted a moment ago, by somebody else.
+    #[error(
+        "the id '{id}' was deleted a moment ago and is kept for its owner for another {left} s; choose another, or try again then"
+    )]
+    IdRemembered {
+        /// The id.
+        id: String,
+        /// Seconds until it is free.
+        left: i64,
+    },
     /// The workspace is on its way out.
     #[error("the workspace '{id}' is being deleted; wait until it is gone, then spawn it anew")]
     Deleting {
@@ -195,7 +205,7 @@ impl ServiceError {
             Self::Render(RenderError::Variable { .. })
             | Self::Template(TemplateError::Broken { .. }) => ErrorCode::TemplateBroken,
             Self::Template(TemplateError::NotFound { .. }) => ErrorCode::TemplateNotFound,
-            Self::IdTaken { .. } => ErrorCode::IdTaken,
+            Self::IdTaken { .. } | Self::IdRemembered { .. } => ErrorCode::IdTaken,
             Self::Deleting { .. }
             | Self::TooManyBulks { .. }
             | Self::NotCancelled(_)

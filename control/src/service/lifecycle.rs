@@ -1,6 +1,6 @@
 //! Spawn, start, stop and delete.
 
-use super::types::{DeleteWorkspace, Deletion, SpawnWorkspace, Status, Workspace};
+use super::types::{DeleteWorkspace, Deletion, KeepUntil, SpawnWorkspace, Status, Workspace};
 use super::volumes::exclusive;
 use super::workspaces::{show, shown};
 use super::{Answer, Parts, ServiceError, allow, ids, templates};
@@ -71,7 +71,7 @@ pub(super) async fn spawn(
                     version: template.version.clone(),
                 },
                 inputs: inputs.clone(),
-                exclusive: exclusive(parts, &template, &manifest, &planned).await?,
+                exclusive: exclusive(parts, template.as_ref().into(), &manifest, &planned).await?,
                 manifest,
                 id,
             },
@@ -108,7 +108,13 @@ async fn succeed(parts: &Parts, caller: &Caller, new: &Record) -> Answer<Option<
         return Ok(None);
     };
     let Some(next) = stored.value.succeed(new.clone()) else {
-        return Ok(None);
+        let Some(free_at) = stored.value.free_at() else {
+            return Ok(None);
+        };
+        return Err(ServiceError::IdRemembered {
+            id: new.id.clone(),
+            left: free_at.saturating_sub(parts.cluster.now()).max(1),
+        });
     };
     match parts.cluster.put_record(&stored, &next).await {
         Ok(()) => Ok(Some(spawned(parts, caller, &next).await)),
@@ -231,6 +237,31 @@ pub(super) async fn delete(
     })
 }
 
+/// Sets the time before which nobody but its owner upgrades the workspace.
+pub(super) async fn keep_until(
+    parts: &Parts,
+    caller: &Caller,
+    id: &str,
+    args: &KeepUntil,
+) -> Answer<Workspace> {
+    let not_before = match &args.not_before {
+        None => None,
+        Some(text) => Some(
+            text.parse::<jiff::Timestamp>()
+                .map_err(|_| ServiceError::Invalid {
+                    argument: "notBefore",
+                    problem: "use a time such as 2027-01-31T18:00:00Z, or null".into(),
+                })?
+                .as_second(),
+        ),
+    };
+    let record = change(parts, caller, id, "put off", |record| {
+        Ok(record.keep_until(not_before))
+    })
+    .await?;
+    Ok(show(parts, &record).await)
+}
+
 /// Changes a record by compare-and-swap and wakes the engine. `None` from `next`: it is so already.
 async fn change(
     parts: &Parts,
@@ -261,11 +292,12 @@ async fn change(
                     "workspace changed"
                 );
                 parts.engine.poke(id);
-                let desired = next.desired;
+                let (desired, not_before) = (next.desired, next.not_before);
                 shown(parts, id, |listed| {
                     listed.is_none_or(|listed| {
                         let there = desired != Desired::Running || !listed.pods.is_empty();
-                        listed.record.value.desired == desired && there
+                        let record = &listed.record.value;
+                        record.desired == desired && record.not_before == not_before && there
                     })
                 })
                 .await;

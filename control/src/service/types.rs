@@ -170,6 +170,18 @@ pub struct Workspace {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub last_upgrade_error: Option<String>,
+    /// The newest upgrade or rollback that ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "LastUpgrade")]
+    pub last_upgrade: Option<LastUpgrade>,
+    /// The version that a rollback goes back to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub previous_version: Option<String>,
+    /// Before this nobody but its owner upgrades it (RFC 3339).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub not_before: Option<String>,
     /// The upgrade under way.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
@@ -179,6 +191,36 @@ pub struct Workspace {
     pub claims: Vec<String>,
     /// When it was first spawned (RFC 3339).
     pub created_at: String,
+}
+
+/// How an upgrade of a workspace ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LastUpgrade {
+    /// Its operation.
+    pub operation_id: String,
+    /// Version before.
+    pub from: String,
+    /// Version that was asked for.
+    pub to: String,
+    /// Who asked for it.
+    pub actor: String,
+    /// When (RFC 3339).
+    pub started_at: String,
+    /// When it ended (RFC 3339).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub finished_at: Option<String>,
+    /// How.
+    pub state: nogoo9_model::operation::State,
+}
+
+/// Until when only its owner upgrades a workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KeepUntil {
+    /// RFC 3339; null lifts it.
+    pub not_before: Option<String>,
 }
 
 /// Workspaces.

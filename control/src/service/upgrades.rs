@@ -28,7 +28,7 @@ pub(super) async fn upgrade(parts: &Parts, caller: &Caller, id: &str) -> Answer<
         let Some(stored) = stored else {
             return Err(Denied::AccessDenied.into());
         };
-        if let Some(begun) = &stored.value.upgrade {
+        if let Some(begun) = under_way(&stored.value, Kind::Upgrade)? {
             return answer(parts, &stored.value, begun).await;
         }
         let ask = Ask {
@@ -52,6 +52,14 @@ pub(super) async fn upgrade(parts: &Parts, caller: &Caller, id: &str) -> Answer<
         }
     }
     Err(ServiceError::Contended)
+}
+
+/// What is under way on the workspace, if it is what is asked for; what else may be is in the way.
+pub(super) fn under_way(record: &Record, kind: Kind) -> Answer<Option<&Begun>> {
+    match &record.upgrade {
+        Some(begun) if begun.kind != kind => Err(ServiceError::NotUpgraded(NotUpgraded::UnderWay)),
+        begun => Ok(begun.as_ref()),
+    }
 }
 
 /// Who asks for an upgrade, and as which operation.
@@ -148,10 +156,10 @@ pub(super) async fn begin(
         carry_over_inherited(inherited, &mut manifest);
     }
     let planned = claims(template, &input)?;
-    let exclusive = volumes::exclusive(parts, template, &manifest, &planned).await?;
+    let exclusive = volumes::exclusive(parts, template.into(), &manifest, &planned).await?;
     // What a claim can do is known better now than when the pod was made.
     let held = record.exclusive
-        || volumes::exclusive(parts, template, &record.manifest, &record.claims).await?;
+        || volumes::exclusive(parts, template.into(), &record.manifest, &record.claims).await?;
     let intent = Intent {
         operation: ask.operation.to_owned(),
         kind: Kind::Upgrade,
@@ -189,7 +197,7 @@ pub(super) async fn begin(
 ///
 /// The record is, and would bring the operation back by itself; but whoever gets this answer may ask
 /// for the operation at once, whatever happens to this process.
-async fn answer(parts: &Parts, record: &Record, begun: &Begun) -> Answer<Upgrade> {
+pub(super) async fn answer(parts: &Parts, record: &Record, begun: &Begun) -> Answer<Upgrade> {
     match parts
         .cluster
         .put_operation(None, &running_operation(record, begun))

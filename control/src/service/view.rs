@@ -77,6 +77,12 @@ pub(super) fn workspace(
             Err(_) => Outdated::Unknown,
         },
         last_upgrade_error: last_error(record),
+        last_upgrade: last_upgrade(record),
+        previous_version: record
+            .previous
+            .as_ref()
+            .map(|previous| previous.template.version.clone()),
+        not_before: record.not_before.map(time),
         operation_id: upgrade.map(|upgrade| upgrade.operation.clone()),
         claims: record
             .claims
@@ -100,6 +106,20 @@ fn last_error(record: &Record) -> Option<String> {
         .get("annotations")?
         .get(keys::LAST_UPGRADE_ERROR)?;
     error.as_str().map(ToOwned::to_owned)
+}
+
+fn last_upgrade(record: &Record) -> Option<types::LastUpgrade> {
+    let operation = &record.last.as_ref()?.operation;
+    let target = operation.targets.first()?;
+    Some(types::LastUpgrade {
+        operation_id: operation.id.clone(),
+        from: target.from_version.clone(),
+        to: target.to_version.clone(),
+        actor: operation.actor.clone(),
+        started_at: time(operation.started_at),
+        finished_at: operation.finished_at.map(time),
+        state: operation.state,
+    })
 }
 
 /// The upgrade under way whose successor serves, if there is one.

@@ -3,7 +3,7 @@
 use crate::world::{Answer, World};
 use http::Method;
 use kube::ResourceExt;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 /// A question as a proxy passes it on for a request to `host`.
@@ -56,9 +56,27 @@ impl World {
             .without_date()
     }
 
+    /// Keeps the pods of a workspace from going, as a kubelet does that still ends what runs in them.
+    async fn hold_pods(&self, id: &str) {
+        self.finalizers(id, &["test/ending"]).await;
+    }
+
+    async fn finalizers(&self, id: &str, all: &[&str]) {
+        let patch = Patch::Merge(json!({"metadata": {"finalizers": all}}));
+        for pod in self.pods_of(id).await {
+            let params = PatchParams::default();
+            // It may have gone meanwhile.
+            let _patched = self
+                .pods_api()
+                .patch(&pod.name_any(), &params, &patch)
+                .await;
+        }
+    }
+
     /// Stops a workspace and ends its pods, as a kubelet does.
     async fn stopped(&self, user: &str, id: &str) {
         self.post(user, &format!("/workspaces/{id}/stop")).await;
+        self.finalizers(id, &[]).await;
         self.until("the pods to end", || async {
             for pod in self.pods_of(id).await {
                 let now = DeleteParams::default().grace_period(0);
@@ -84,6 +102,7 @@ async fn whoever_may_open_it_is_told_and_nobody_else() {
         said(&world.absent("alice", "dev").await),
         (200, json!("starting"))
     );
+    world.hold_pods("dev").await;
     world.post("alice", "/workspaces/dev/stop").await;
     assert_eq!(
         said(&world.absent("alice", "dev").await),

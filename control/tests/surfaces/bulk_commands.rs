@@ -349,3 +349,132 @@ async fn arguments_that_make_no_sense_are_refused_and_one_workspace_is_not_pause
         );
     }
 }
+
+/// Its owner wants it later: a bulk leaves it alone, also one that had it on its list before.
+#[tokio::test]
+async fn a_workspace_is_left_alone_until_its_owner_wants_it() {
+    let world = World::start().await;
+    outdated(&world, &["a", "b", "c"]).await;
+    let later = async |id: &str| {
+        let body = json!({"notBefore": "2126-12-01T10:00:00Z"});
+        let path = format!("/workspaces/{id}/not-before");
+        let answer = world.api("alice", Method::PUT, &path, Some(body)).await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        assert_eq!(answer.json()["notBefore"], "2126-12-01T10:00:00Z");
+    };
+    later("b").await;
+    world
+        .until("the dry run knows of it", || async {
+            let plan = upgrade_all(&world, json!({"dryRun": true})).await;
+            by_id(&plan["targets"])["b"]["verdict"] == "skip"
+        })
+        .await;
+    let begun = upgrade_all(&world, json!({"maxParallel": 1})).await;
+    assert_eq!(
+        (&begun["total"], &begun["upgraded"]),
+        (&json!(3), &json!(2)),
+        "{begun}"
+    );
+    world
+        .until("the first is under way", || async {
+            world.pods_of("a").await.len() == 2
+        })
+        .await;
+    later("c").await;
+    let ended = to_the_end(&world, begun["operationId"].as_str().unwrap()).await;
+    assert_eq!(ended["message"], "Ended: 1 of 3 upgraded, 2 skipped");
+    let results = by_id(&ended["targets"]);
+    for id in ["b", "c"] {
+        assert_eq!(
+            (&results[id]["state"], &results[id]["error"]["reason"]),
+            (&json!("skipped"), &json!("NotBefore"))
+        );
+        let message = results[id]["message"].as_str().unwrap();
+        assert!(message.contains("2126-12-01T10:00:00Z"), "{message}");
+    }
+    // Its owner's own upgrade does not care.
+    let own = world.post("alice", "/workspaces/b/upgrade").await.json();
+    assert_eq!(own["status"], "upgrading", "{own}");
+}
+
+/// The upgrade of one workspace is taken back, alone and as a part of many.
+#[tokio::test]
+async fn an_upgrade_that_has_not_ended_its_old_pod_is_taken_back() {
+    let world = World::start().await;
+    outdated(&world, &["a", "b"]).await;
+    let before = world.get("alice", "/workspaces/a").await;
+    let begun = upgrade_all(&world, json!({"maxParallel": 1})).await;
+    let bulk = begun["operationId"].as_str().unwrap();
+    world
+        .until("the first is under way", || async {
+            world.pods_of("a").await.len() == 2
+        })
+        .await;
+    world
+        .until("the workspace tells its operation", || async {
+            let seen = world.get("alice", "/workspaces/a").await;
+            seen.get("operationId").is_some()
+        })
+        .await;
+    let part = world.get("alice", "/workspaces/a").await["operationId"].clone();
+    let part = part.as_str().unwrap().to_owned();
+    let path = format!("/operations/{part}/cancel");
+    let other = world.post("bob", &path).await;
+    assert_eq!(other.status, 403, "{}", other.body);
+    for _ in 0..2 {
+        // Twice is once.
+        let answer = world.post("alice", &path).await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+    }
+    let ended = to_the_end(&world, bulk).await;
+    let results = by_id(&ended["targets"]);
+    assert_eq!(
+        (&results["a"]["state"], &results["b"]["state"]),
+        (&json!("cancelled"), &json!("succeeded")),
+        "{ended}"
+    );
+    let ended = to_the_end(&world, &part).await;
+    assert_eq!(ended["state"], "cancelled", "{ended}");
+    let message = ended["message"].as_str().unwrap();
+    assert!(message.contains("alice"), "{message}");
+    let after = world.get("alice", "/workspaces/a").await;
+    assert_eq!(
+        (&after["podName"], &after["version"], &after["outdated"]),
+        (&before["podName"], &before["version"], &json!(true))
+    );
+    // What has ended stays as it ended, and was no failure that could be tried again.
+    assert_eq!(
+        world.post("alice", &path).await.json()["state"],
+        "cancelled"
+    );
+    let retry = world
+        .post("alice", &format!("/operations/{part}/retry"))
+        .await;
+    assert_eq!(retry.status, 409, "{}", retry.body);
+}
+
+/// Owners try again what failed of their own.
+#[tokio::test]
+async fn a_failed_upgrade_of_one_is_tried_again() {
+    let world = World::start().await;
+    outdated(&world, &["a"]).await;
+    let spec = format!("containers: [{{name: main, image: '{MISSING}'}}]");
+    let quick = json!({"nogoo9/settle": "0", "nogoo9/upgrade-deadline": "2"});
+    world.template("sample", &spec, quick).await;
+    let first = world.post("alice", "/workspaces/a/upgrade").await.json();
+    let first = first["operationId"].as_str().unwrap();
+    assert_eq!(to_the_end(&world, first).await["state"], "failed");
+    world.sample("sample:3").await;
+    let again = world
+        .tool("alice", "retry_operation", json!({"operationId": first}))
+        .await["result"]["structuredContent"]
+        .clone();
+    assert_eq!(
+        (&again["status"], &again["total"]),
+        (&json!("upgrading"), &json!(1)),
+        "{again}"
+    );
+    let ended = to_the_end(&world, again["operationId"].as_str().unwrap()).await;
+    assert_eq!(ended["state"], "succeeded");
+    assert_eq!(ended["targets"][0]["podName"], again["upgradedPods"][0]);
+}

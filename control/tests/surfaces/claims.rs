@@ -140,6 +140,7 @@ async fn claims_outlive_everything_but_a_deletion_with_data() {
     assert_eq!(deleted.json()["dataDeleted"], false);
     gone(&world, "alice", "dev").await;
     assert_eq!(claims_of(&world, "alice").await, hers);
+    world.forget("dev").await;
     world.spawn("bob", body.clone()).await;
     let his = claims_of(&world, "bob").await;
     assert_ne!(his[0].1, hers[0].1);
@@ -169,6 +170,7 @@ async fn claims_outlive_everything_but_a_deletion_with_data() {
     assert_eq!(claims_of(&world, "alice").await, hers);
 
     // She gets hers back, and deletes it by the tool.
+    world.forget("dev").await;
     world.spawn("alice", body).await;
     assert_eq!(mounted(&the_pod(&world, "dev").await), [hers[0].1.as_str()]);
     assert_eq!(claims_of(&world, "alice").await, hers);

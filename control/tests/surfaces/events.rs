@@ -166,7 +166,7 @@ async fn it_ends_with_what_proves_the_caller() {
     let world = World::start().await;
     let none = world.http.get(format!("{}/api/v1/events", world.url));
     assert_eq!(world.send(none).await.status, 401);
-    let cookie = world.cookie_for("alice", 5);
+    let cookie = world.cookie_for("alice", 10);
     let mut short = Reader::with(&world, "cookie", &cookie).await.ok().unwrap();
     assert_eq!(short.next().await.unwrap().0, "snapshot");
     assert_eq!(

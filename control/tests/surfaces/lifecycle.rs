@@ -112,7 +112,8 @@ async fn a_workspace_lives_stops_and_goes() {
         })
         .await;
     assert!(world.pods_of("dev").await.is_empty());
-    // The id is free again.
+    // Then the id is free again.
+    world.forget("dev").await;
     world
         .spawn("bob", json!({"template": "sample", "id": "dev"}))
         .await;

@@ -16,5 +16,6 @@ mod console;
 mod events;
 mod lifecycle;
 mod mcp;
+mod rollback;
 mod upgrades;
 mod world;

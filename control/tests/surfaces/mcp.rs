@@ -3,7 +3,7 @@
 use crate::world::{Answer, World};
 use serde_json::{Value, json};
 
-const TOOLS: [&str; 18] = [
+const TOOLS: [&str; 19] = [
     "cancel_operation",
     "delete_workspace",
     "get_capabilities",
@@ -16,6 +16,7 @@ const TOOLS: [&str; 18] = [
     "pause_operation",
     "resume_operation",
     "retry_operation",
+    "rollback_workspace",
     "spawn_workspace",
     "start_workspace",
     "stop_workspace",

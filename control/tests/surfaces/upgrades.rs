@@ -238,7 +238,7 @@ async fn a_failed_upgrade_is_told_and_the_original_stays() {
     let world = World::start().await;
     world.sample("sample:1").await;
     let before = world.running("alice", "dev").await;
-    let annotations = json!({"nogoo9/settle": "0", "nogoo9/upgrade-deadline": "3"});
+    let annotations = json!({"nogoo9/settle": "0", "nogoo9/upgrade-deadline": "20"});
     world
         .template(
             "sample",

@@ -2,16 +2,17 @@
 //! the hand that plays the kubelet.
 
 use http::{HeaderMap, Method, StatusCode};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
-use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use nogoo9_control::config::{Args, Settings};
-use nogoo9_control::run::Control;
+use nogoo9_control::run::{Control, Gauges};
 use nogoo9_control::service::Metrics;
 use nogoo9_identity::keys::SigningKey;
 use nogoo9_identity::session::{Session, SessionSigner};
 use nogoo9_local::apiserver::{ApiServerConfig, Tokens, bind, kubeconfig};
 use nogoo9_local::idp::{self, Idp, IdpConfig};
+use nogoo9_model::name;
 use nogoo9_runtime::config::{Loaded, load};
 use nogoo9_runtime::kube::{Connection, Retry, connect};
 use serde_json::{Value, json};
@@ -24,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const SYSTEM: &str = "nogoo9-system";
 pub(crate) const WORKSPACES: &str = "nogoo9-workspaces";
 /// Longest wait for anything to come true.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct World {
     /// Where control listens.
@@ -107,6 +108,7 @@ impl World {
             &connection,
             key,
             Metrics::default(),
+            Gauges::default(),
             stop.clone(),
         )
         .unwrap();
@@ -264,6 +266,22 @@ impl World {
             request = request.header(*name, *value);
         }
         self.send(request).await
+    }
+
+    /// What time does to a workspace that was deleted: it is not remembered any more.
+    pub(crate) async fn forget(&self, id: &str) {
+        let secrets: Api<Secret> = Api::namespaced(self.admin.clone(), SYSTEM);
+        let name = name::record(id);
+        self.until("it to be gone", || async {
+            let secret = secrets.get_opt(&name).await.unwrap();
+            let record = secret.and_then(|secret| secret.data?.remove("record.json"));
+            record.is_none_or(|record| {
+                serde_json::from_slice::<Value>(&record.0).unwrap()["goneAt"].is_number()
+            })
+        })
+        .await;
+        let parameters = DeleteParams::default();
+        secrets.delete(&name, &parameters).await.unwrap();
     }
 
     pub(crate) fn templates(&self) -> Api<ConfigMap> {

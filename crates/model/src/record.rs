@@ -23,6 +23,10 @@ use serde_json::{Map, Value};
 /// Version of the stored form.
 pub const VERSION: u32 = 1;
 
+/// How long a deleted workspace is remembered, in seconds: longer than any create of one of its pods
+/// may be on its way.
+const REMEMBERED: UnixSeconds = 120;
+
 /// What its owner wants of a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -261,6 +265,12 @@ impl Record {
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.gone_at.is_some()
+    }
+
+    /// From when the id of a workspace that is gone is anybody's again.
+    #[must_use]
+    pub fn free_at(&self) -> Option<UnixSeconds> {
+        self.gone_at.map(|at| at.saturating_add(REMEMBERED))
     }
 
     /// Whether the pod is one of this workspace's: same namespace, same owner, same id.

@@ -93,6 +93,13 @@ fn image_missing() -> serde_json::Value {
         "restartCount": 0, "state": {"waiting": waiting}}]})
 }
 
+fn live(pods: &[PodView]) -> Live<'_> {
+    Live {
+        pods,
+        ..Live::default()
+    }
+}
+
 fn wanted(desired: Desired) -> Record {
     Record {
         desired,
@@ -181,7 +188,7 @@ fn statuses_and_their_sentences() {
             "Being deleted",
         ),
     ] {
-        let seen = super::status(&record, &pods, &[], NOW);
+        let seen = super::status(&record, live(&pods), NOW);
         assert_eq!(seen, (status, message.to_owned()));
     }
 }
@@ -219,7 +226,7 @@ fn outdated_only_if_the_template_is_there_and_differs() {
         (&record(), Err(&gone), Outdated::Unknown),
         (&newest, Ok(&template), Outdated::No),
     ] {
-        let seen = workspace(record, &[], &[], template, &links, NOW);
+        let seen = workspace(record, Live::default(), template, &links, NOW);
         assert_eq!(seen.outdated, outdated);
         assert_eq!(
             seen.latest_version,

@@ -61,7 +61,9 @@ pub struct Intent {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotUpgraded {
     /// One is under way already; its operation is the answer.
-    #[error("an upgrade is already under way")]
+    #[error(
+        "something else is under way on the workspace: wait until that operation ends, or cancel it with cancel_operation"
+    )]
     UnderWay,
     /// The pod already has the template's newest version.
     #[error("already at the newest version of its template")]
@@ -69,6 +71,9 @@ pub enum NotUpgraded {
     /// It is stopped or being deleted.
     #[error("the workspace is not running: start it first")]
     NotRunning,
+    /// It was never upgraded, so there is nothing to go back to.
+    #[error("there is no earlier version to go back to: it has not been upgraded yet")]
+    NoPrevious,
     /// Its pod was not created yet.
     #[error("the workspace is still starting: try again when its pod exists")]
     Starting,

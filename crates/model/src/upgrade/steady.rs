@@ -7,9 +7,6 @@ use crate::pod::{PodView, UpgradeState};
 use crate::record::{Desired, PlannedPod, Record, gate, pod_object};
 use crate::{UnixSeconds, bulk, keys, select};
 
-/// How long a deleted workspace is remembered, in seconds: longer than any create of one of its pods
-/// may be on its way.
-const REMEMBERED: i64 = 120;
 /// A pod that ran for so long counts as having run well.
 const WELL: i64 = 600;
 /// Longest pause before a vanished pod is replaced, in seconds.
@@ -281,12 +278,11 @@ fn bury(observed: &Observed<'_>, now: UnixSeconds) -> Plan {
         let pod = probe.name.clone();
         return Plan::wait(Wait::Terminating { pod });
     }
-    let Some(at) = record.gone_at else {
+    let Some(due) = record.free_at() else {
         let mut next = record.clone();
         next.gone_at = Some(now);
         return Plan::write(Write::Bury(Box::new(next)));
     };
-    let due = at.saturating_add(REMEMBERED);
     if now < due {
         return Plan::wait_until(Wait::Buried { left: due - now }, due);
     }
