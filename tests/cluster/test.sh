@@ -19,7 +19,7 @@ release) cargo_flags=(--release) ;;
 esac
 cargo=${CARGO:-cargo}
 # On the installed chart, and on the bare API server.
-suites=(multiuser nodes)
+suites=(multiuser misfortune chaos nodes)
 local_suites=(kubelet_pods kubelet_lives kubelet_volumes control_plane)
 
 step() { # what command...

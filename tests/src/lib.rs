@@ -16,6 +16,7 @@ mod gate;
 mod mcp;
 mod node;
 mod process;
+pub mod proxies;
 mod ready;
 mod results;
 mod sdk;

@@ -3,13 +3,17 @@
 use super::bulk;
 use super::fleet::Fleet;
 use super::load::{Excuse, Load};
-use super::proxies::{self, Running};
 use anyhow::Context as _;
 use nogoo9_tests::Target;
 use nogoo9_tests::faults::{Fault, Part, kill_container};
+use nogoo9_tests::proxies::{self, Running};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
+use tokio::time::sleep;
+
+/// An outage that is none of a moment: longer than requests, watches and leases last.
+const OUTAGE: Duration = Duration::from_secs(120);
 
 /// The fleet is everybody's, since it takes a while to come up: each case brings it to the next version.
 static FLEET: Mutex<Option<Fleet>> = Mutex::const_new(None);
@@ -18,6 +22,8 @@ static FLEET: Mutex<Option<Fleet>> = Mutex::const_new(None);
 #[derive(Debug, Clone, Copy)]
 enum Victim {
     Part(Part),
+    /// The API server, for two minutes.
+    Outage,
     Control,
     Proxy,
     /// The node where control is not: who drives the bulk goes on, and must cope.
@@ -34,6 +40,15 @@ impl Victim {
     ) -> anyhow::Result<Excuse> {
         match self {
             Self::Part(part) => part.kill().await.map(|()| Excuse::None),
+            Self::Outage => {
+                Part::ApiServer
+                    .away(async {
+                        sleep(OUTAGE).await;
+                        Ok(())
+                    })
+                    .await?;
+                Ok(Excuse::Recreated)
+            }
             Self::Control => {
                 let control = proxies::control(target).await?;
                 kill_container(&control.node, &control.container).await?;
@@ -109,6 +124,12 @@ pub(super) async fn a_proxy_is_killed(target: Arc<Target>) -> anyhow::Result<()>
 
 pub(super) async fn a_node_loses_power(target: Arc<Target>) -> anyhow::Result<()> {
     amid_a_bulk(&target, Victim::Node).await
+}
+
+pub(super) async fn the_api_server_is_away_for_two_minutes(
+    target: Arc<Target>,
+) -> anyhow::Result<()> {
+    amid_a_bulk(&target, Victim::Outage).await
 }
 
 /// The fleet goes, and nothing of it is left.

@@ -74,9 +74,9 @@ impl Fleet {
     pub(super) async fn offer_next(&mut self, target: &Target) -> anyhow::Result<String> {
         let old = self.version.clone();
         self.version = (old.parse::<u32>()? + 1).to_string();
-        for template in &self.templates {
-            offer(target, &template.clone().version(&self.version)).await?;
-        }
+        let next = self.templates.iter();
+        let next: Vec<_> = next.map(|one| one.clone().version(&self.version)).collect();
+        try_join_all(next.iter().map(|template| offer(target, template))).await?;
         Ok(old)
     }
 
@@ -89,8 +89,7 @@ impl Fleet {
         old: &str,
         bulk: &Value,
     ) -> anyhow::Result<usize> {
-        let mut renewed = 0;
-        for one in &self.workspaces {
+        let each = self.workspaces.iter().map(|one| async move {
             let results = bulk["targets"].as_array().into_iter().flatten();
             let mine: Vec<&Value> = results.filter(|result| result["id"] == *one.id).collect();
             ensure!(mine.len() == 1, "results of {}: {mine:?}", one.id);
@@ -103,10 +102,11 @@ impl Fleet {
             );
             let version = if is_new { self.version.as_str() } else { old };
             self.is_at_rest(target, one, version, is_new).await?;
-            renewed += usize::from(is_new);
-        }
+            Ok(usize::from(is_new))
+        });
+        let renewed: Vec<usize> = try_join_all(each).await?;
         no_probes(target).await?;
-        Ok(renewed)
+        Ok(renewed.into_iter().sum())
     }
 
     async fn is_at_rest(

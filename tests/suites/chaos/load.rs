@@ -3,10 +3,10 @@
 
 use super::LONG;
 use super::fleet::{Fleet, OWNER, Workspace};
-use super::proxies::Running;
 use anyhow::Context as _;
-use nogoo9_load::{FailureSample, HttpLoad, HttpReport, HttpRun, Phases};
+use nogoo9_load::{FailureKind, FailureSample, HttpLoad, HttpReport, HttpRun, Phases};
 use nogoo9_tests::Target;
+use nogoo9_tests::proxies::Running;
 use serde_json::Value;
 use std::time::Duration;
 use url::Url;
@@ -50,6 +50,9 @@ pub(super) enum Excuse {
     },
     /// Those of requests to workspaces on that node, or through the proxy on it.
     Node(String),
+    /// Those of requests that were held for as long as a proxy holds any, while a workspace was being
+    /// recreated, and then told to come back later.
+    Recreated,
 }
 
 impl Excuse {
@@ -61,8 +64,20 @@ impl Excuse {
                     && u128::from(failure.ended_us) >= killed.as_micros()
                     && u128::from(failure.sent_us) <= back.as_micros()
             }
+            Self::Recreated => {
+                let told = failure.kind == FailureKind::Status && failure.detail.contains("503");
+                client.workspace.holds && told
+            }
             Self::Node(node) => client.proxy.node == *node || client.workspace.node == *node,
         }
+    }
+}
+
+impl Excuse {
+    /// Whether the client's proxy will not be at the client's address again: pods of a node that boots
+    /// get others.
+    fn is_gone<R>(&self, client: &Client<R>) -> bool {
+        matches!(self, Self::Node(node) if client.proxy.node == *node)
     }
 }
 
@@ -85,21 +100,22 @@ impl Load {
             }
         }
         let load = Self { clients, phases };
-        load.answered(WARM).await?;
+        load.answered(WARM, &Excuse::None).await?;
         Ok(load)
     }
 
-    /// Waits until each has had so many more answers.
-    pub(super) async fn answered(&self, more: u64) -> anyhow::Result<()> {
-        for client in &self.clients {
+    /// Waits until each has had so many more answers; the clients of a proxy that is gone for good will
+    /// have none.
+    async fn answered(&self, more: u64, excuse: &Excuse) -> anyhow::Result<()> {
+        let there = self.clients.iter().filter(|client| !excuse.is_gone(client));
+        let answered = there.map(|client| async move {
             let good = |run: &HttpRun| run.requests().saturating_sub(run.failures());
             let enough = good(&client.what) + more;
             let what = format!("{}: {enough} answers", client.name());
-            client
-                .what
-                .wait_until(&what, LONG, |run| good(run) >= enough)
-                .await?;
-        }
+            let run = &client.what;
+            run.wait_until(&what, LONG, |run| good(run) >= enough).await
+        });
+        futures::future::try_join_all(answered).await?;
         Ok(())
     }
 
@@ -107,7 +123,7 @@ impl Load {
     /// were answered, and how many failed.
     pub(super) async fn end(self, excuse: &Excuse) -> anyhow::Result<(u64, u64)> {
         // What was broken is mended: everybody is served again.
-        self.answered(WARM).await?;
+        self.answered(WARM, excuse).await?;
         let ended = self.clients.into_iter().map(|client| async move {
             Client {
                 what: client.what.finish().await,

@@ -10,7 +10,6 @@ mod bulk;
 mod cases;
 mod fleet;
 mod load;
-mod proxies;
 
 use nogoo9_tests::{Results, Suite, Target, faults};
 use std::process::ExitCode;
@@ -39,6 +38,10 @@ fn main() -> ExitCode {
         .alone("control_is_killed", cases::control_is_killed)
         .alone("a_proxy_is_killed", cases::a_proxy_is_killed)
         .alone("a_node_loses_power", cases::a_node_loses_power)
+        .alone(
+            "the_api_server_is_away_for_two_minutes",
+            cases::the_api_server_is_away_for_two_minutes,
+        )
         .alone(
             "it_all_goes_away_in_order",
             cases::it_all_goes_away_in_order,

@@ -12,7 +12,7 @@ use nogoo9_tests::{Edge, Observation, Target, Template, until};
 use serde_json::json;
 use std::sync::Arc;
 
-const OWNER: &str = "alice";
+pub(super) const OWNER: &str = "alice";
 const FILE: &str = "/files/notes.txt";
 const CONTENT: &str = "as it was before the node went";
 
@@ -23,7 +23,7 @@ fn node(pod: &Pod) -> anyhow::Result<String> {
 }
 
 /// The node of control. These cases are about workspaces, and control is not to go with them.
-async fn node_of_control(target: &Target) -> anyhow::Result<String> {
+pub(super) async fn node_of_control(target: &Target) -> anyhow::Result<String> {
     let pods = target.cluster().beside_control::<Pod>();
     let pods = pods.list(&kube::api::ListParams::default()).await?.items;
     let control = pods
@@ -33,7 +33,7 @@ async fn node_of_control(target: &Target) -> anyhow::Result<String> {
 }
 
 /// Workspaces of these templates, all on the node where control is not; returns that node's name.
-async fn beside(target: &Target, templates: &[&Template]) -> anyhow::Result<String> {
+pub(super) async fn beside(target: &Target, templates: &[&Template]) -> anyhow::Result<String> {
     let spawned = async {
         let mut on = String::new();
         for template in templates {
@@ -48,13 +48,13 @@ async fn beside(target: &Target, templates: &[&Template]) -> anyhow::Result<Stri
 }
 
 /// The pod of a workspace that has one.
-async fn only(target: &Target, id: &str) -> anyhow::Result<Pod> {
+pub(super) async fn only(target: &Target, id: &str) -> anyhow::Result<Pod> {
     let [pod] = <[Pod; 1]>::try_from(target.cluster().pods(id).await?)
         .map_err(|pods| anyhow::anyhow!("{} pods of {id}", pods.len()))?;
     Ok(pod)
 }
 
-async fn write(target: &Target, id: &str) -> anyhow::Result<()> {
+pub(super) async fn write(target: &Target, id: &str) -> anyhow::Result<()> {
     let edge = target.edge(OWNER).await?;
     let request = edge
         .request(Method::PUT, &edge.host(id), FILE)?
@@ -64,7 +64,7 @@ async fn write(target: &Target, id: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn unchanged(target: &Target, id: &str) -> anyhow::Result<()> {
+pub(super) async fn unchanged(target: &Target, id: &str) -> anyhow::Result<()> {
     let answer = target.edge(OWNER).await?.get(id, FILE).await?;
     ensure!(
         answer.body == Bytes::from_static(CONTENT.as_bytes()),
@@ -96,7 +96,7 @@ async fn moved(target: &Target, id: &str, from: &str) -> anyhow::Result<String> 
 }
 
 /// Waits until the workspace says this of itself.
-async fn says(target: &Target, id: &str, words: &str) -> anyhow::Result<()> {
+pub(super) async fn says(target: &Target, id: &str, words: &str) -> anyhow::Result<()> {
     let api = target.api(OWNER).await?;
     until(&format!("{id} to say {words:?}"), LONG, || async {
         let seen = api.workspace(id).await?;

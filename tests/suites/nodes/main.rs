@@ -4,6 +4,7 @@
 //! suite has no ground to stand on, and runs nothing.
 
 mod cases;
+mod cut;
 
 use nogoo9_tests::{Results, Suite, Target, faults, stage};
 use std::process::ExitCode;
@@ -29,6 +30,10 @@ fn main() -> ExitCode {
         .alone(
             "a_node_cut_off_and_back_keeps_its_pod",
             cases::a_node_cut_off_and_back_keeps_its_pod,
+        )
+        .alone(
+            "a_node_cut_off_serves_on_and_its_recreate_waits",
+            cut::a_node_cut_off_serves_on_and_its_recreate_waits,
         )
         .alone("a_drained_node", cases::a_drained_node)
         .alone("a_node_without_power", cases::a_node_without_power)

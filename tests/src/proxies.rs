@@ -1,22 +1,31 @@
-//! The proxies one by one, as a load balancer knows them.
+//! Pods of nogoo9 itself on a real cluster, one by one: proxies as a load balancer knows them, and
+//! control.
 
-use super::LONG;
+use crate::{Observation, Target, until};
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, ListParams};
-use nogoo9_tests::{Observation, Target, until};
 use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Longest wait: what a node takes to be missed (20 s) and to start, a container's back-off, and the
+/// machine being busy.
+const LONG: Duration = Duration::from_secs(300);
 
 /// A pod of ours and where it runs.
 #[derive(Debug, Clone)]
-pub(super) struct Running {
-    pub(super) name: String,
-    pub(super) node: String,
+pub struct Running {
+    /// Its name.
+    pub name: String,
+    /// Its node.
+    pub node: String,
     /// Its container, as the runtime names it.
-    pub(super) container: String,
-    pub(super) restarts: i32,
-    pub(super) ready: bool,
+    pub container: String,
+    /// How often its container was started again.
+    pub restarts: i32,
+    /// Whether a load balancer would send requests to it.
+    pub ready: bool,
     ip: String,
     port: Option<i32>,
 }
@@ -42,14 +51,20 @@ impl Running {
     }
 
     /// Where it takes requests, if it is a proxy.
-    pub(super) fn address(&self) -> anyhow::Result<SocketAddr> {
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn address(&self) -> anyhow::Result<SocketAddr> {
         let port = self.port.context("no port http")?;
         Ok(SocketAddr::new(self.ip.parse()?, u16::try_from(port)?))
     }
 }
 
 /// Running pods of `proxy` or `control`.
-pub(super) async fn running(target: &Target, component: &str) -> anyhow::Result<Vec<Running>> {
+///
+/// # Errors
+/// The API server does not answer.
+pub async fn running(target: &Target, component: &str) -> anyhow::Result<Vec<Running>> {
     let params = ListParams::default().labels(&format!("app.kubernetes.io/component={component}"));
     let pods = target.cluster().beside_control::<Pod>();
     let found = pods.list(&params).await?;
@@ -57,14 +72,20 @@ pub(super) async fn running(target: &Target, component: &str) -> anyhow::Result<
 }
 
 /// The one control.
-pub(super) async fn control(target: &Target) -> anyhow::Result<Running> {
+///
+/// # Errors
+/// There is none.
+pub async fn control(target: &Target) -> anyhow::Result<Running> {
     let found = running(target, "control").await?;
     let ready = found.into_iter().find(|pod| pod.ready);
     ready.context("no control is ready")
 }
 
 /// A proxy on each node, whatever went before.
-pub(super) async fn one_on_each_node(target: &Target) -> anyhow::Result<[Running; 2]> {
+///
+/// # Errors
+/// It does not come to that in time.
+pub async fn one_on_each_node(target: &Target) -> anyhow::Result<[Running; 2]> {
     until("a ready proxy on each node", LONG, || async {
         let found = running(target, "proxy").await?;
         let seen = format!("{found:?}");
@@ -86,7 +107,10 @@ pub(super) async fn one_on_each_node(target: &Target) -> anyhow::Result<[Running
 }
 
 /// Waits until that pod's container is another one, and ready.
-pub(super) async fn back(target: &Target, component: &str, gone: &Running) -> anyhow::Result<()> {
+///
+/// # Errors
+/// It does not come to that in time.
+pub async fn back(target: &Target, component: &str, gone: &Running) -> anyhow::Result<()> {
     until(&format!("{} to be back", gone.name), LONG, || async {
         let found = running(target, component).await?;
         let back = found
@@ -98,7 +122,10 @@ pub(super) async fn back(target: &Target, component: &str, gone: &Running) -> an
 }
 
 /// Waits until the cluster has noticed that the pod is not there.
-pub(super) async fn missed(target: &Target, component: &str, gone: &Running) -> anyhow::Result<()> {
+///
+/// # Errors
+/// It does not come to that in time.
+pub async fn missed(target: &Target, component: &str, gone: &Running) -> anyhow::Result<()> {
     until(&format!("{} to be missed", gone.name), LONG, || async {
         let found = running(target, component).await?;
         let there = found.iter().any(|pod| pod.name == gone.name && pod.ready);
