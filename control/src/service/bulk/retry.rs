@@ -1,7 +1,7 @@
 //! Trying again what failed: a new operation, over those workspaces alone.
 
 use super::super::types::{UpgradeAll, UpgradeAllStatus, UpgradeStatus};
-use super::super::{Answer, Parts, ServiceError, operations, upgrades};
+use super::super::{Answer, Parts, ServiceError, operations, rollback, upgrades};
 use super::claims::Others;
 use super::start::{self, Terms};
 use super::{CALLS, Choice, plan};
@@ -73,10 +73,12 @@ async fn single(parts: &Parts, caller: &Caller, operation: &Operation) -> Answer
     let [target] = operation.targets.as_slice() else {
         return Err(ServiceError::NothingFailed);
     };
-    if operation.state != State::Failed || operation.kind != Kind::Upgrade {
-        return Err(ServiceError::NothingFailed);
-    }
-    let begun = upgrades::upgrade(parts, caller, &target.workspace).await?;
+    let workspace = &target.workspace;
+    let begun = match (operation.state, operation.kind) {
+        (State::Failed, Kind::Upgrade) => upgrades::upgrade(parts, caller, workspace).await?,
+        (State::Failed, Kind::Rollback) => rollback::rollback(parts, caller, workspace).await?,
+        _ => return Err(ServiceError::NothingFailed),
+    };
     let (status, count) = match begun.status {
         UpgradeStatus::Upgrading => (UpgradeAllStatus::Upgrading, 1),
         UpgradeStatus::UpToDate => (UpgradeAllStatus::UpToDate, 0),
