@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Exit code of a wrong configuration, which no retry mends.
 const MISCONFIGURED: i32 = 2;
 /// Longest orderly end.
-const STOP: Duration = Duration::from_secs(30);
+const STOP: Duration = Duration::from_secs(120);
 
 /// One control, whichever process it is at the moment.
 pub struct Control {

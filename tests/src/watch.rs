@@ -218,16 +218,19 @@ impl Visits {
         let mut seen = vec![visit().await?];
         let (stop, stopped) = watch::channel(false);
         let task = tokio::spawn(async move {
-            while !*stopped.borrow() {
+            loop {
+                let is_last = *stopped.borrow();
                 let answer = visit().await;
                 seen.push(answer.with_context(|| format!("after {} good answers", seen.len()))?);
+                if is_last {
+                    return Ok(seen);
+                }
             }
-            Ok(seen)
         });
         Ok(Self { stop, task })
     }
 
-    /// Ends; returns version and pod of each answer, in order.
+    /// Asks once more and ends; returns version and pod of each answer, in order.
     ///
     /// # Errors
     /// Any request failed.

@@ -13,8 +13,8 @@ use nogoo9_identity::keyset::KeySet;
 use nogoo9_identity::policy::ClaimPolicy;
 use nogoo9_identity::session::{SessionSigner, Sessions};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tower::ServiceExt;
 
@@ -25,9 +25,23 @@ pub(crate) const WORKSPACE: &str = "dev.localhost:9009";
 pub(crate) struct Browser {
     router: Router,
     sessions: Sessions,
-    ahead: Arc<AtomicI64>,
+    clock: Clock,
     /// By host, then by name.
     pub(crate) cookies: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+/// Time as the edge has it: the provider's, unless it stands still, and what a test let pass.
+#[derive(Clone, Default)]
+struct Clock {
+    ahead: Arc<AtomicI64>,
+    still: Arc<OnceLock<i64>>,
+}
+
+impl Clock {
+    fn now(&self) -> i64 {
+        let base = self.still.get().copied();
+        base.unwrap_or_else(crate::provider::now) + self.ahead.load(Ordering::SeqCst)
+    }
 }
 
 /// What came back.
@@ -81,26 +95,31 @@ impl Browser {
         let set = KeySet::parse(public_jwks([&key]).as_bytes()).expect("a key set");
         let issuer = config.public_url.to_string();
         let sessions = Sessions::new(&issuer, Arc::clone(&policy), Keys::fixed(set));
-        let ahead = Arc::new(AtomicI64::new(0));
-        let offset = Arc::clone(&ahead);
-        let clock = Arc::new(move || crate::provider::now() + offset.load(Ordering::SeqCst));
-        let login = Login::new(config, policy, SessionSigner::new(key, &issuer), clock);
+        let clock = Clock::default();
+        let edges = clock.clone();
+        let now = Arc::new(move || edges.now());
+        let login = Login::new(config, policy, SessionSigner::new(key, &issuer), now);
         let router = router(Arc::new(adjust(login.expect("login"))));
         Self {
             router,
             sessions,
-            ahead,
+            clock,
             cookies: BTreeMap::new(),
         }
     }
 
+    /// From now on only the time passes that [`Self::wait`] lets pass, for tests to the second.
+    pub(crate) fn stop_the_clock(&self) {
+        let _already = self.clock.still.set(crate::provider::now());
+    }
+
     /// Lets time pass for the edge, in seconds.
     pub(crate) fn wait(&self, seconds: i64) {
-        self.ahead.fetch_add(seconds, Ordering::SeqCst);
+        self.clock.ahead.fetch_add(seconds, Ordering::SeqCst);
     }
 
     pub(crate) fn now(&self) -> i64 {
-        crate::provider::now() + self.ahead.load(Ordering::SeqCst)
+        self.clock.now()
     }
 
     /// Opens a page of a host, as the proxy forwards it to control.

@@ -64,6 +64,7 @@ async fn somebody_new_opens_a_workspace() {
 #[tokio::test]
 async fn a_handed_over_session_never_outlives_its_origin() {
     let (_provider, mut browser) = signed_in().await;
+    browser.stop_the_clock();
     browser.wait(SESSION_TTL - 30);
     let open = browser.meet(WORKSPACE, "/");
     let to_workspace = browser.get(CONSOLE, &open).await.location().to_owned();
@@ -146,6 +147,7 @@ async fn hosts_that_no_workspace_can_have() {
 #[tokio::test]
 async fn codes_that_do_not_count() {
     let (_provider, mut browser) = signed_in().await;
+    browser.stop_the_clock();
     let open = browser.meet(WORKSPACE, "/files");
     let to_workspace = browser.get(CONSOLE, &open).await.location().to_owned();
     let path = path_of(&to_workspace);

@@ -71,7 +71,7 @@ fn load(edge: &Edge, id: &str) -> anyhow::Result<HttpLoad> {
     Ok(HttpLoad::new(&edge.address("/info")?)?
         .connections(2)
         .rate(RATE)?
-        .timeouts(Duration::from_secs(5), PATIENCE)
+        .timeouts(PATIENCE, PATIENCE)
         .header("host", &edge.host(id))?
         .header("authorization", &format!("Bearer {token}"))?
         .check(move |answer| {
