@@ -9,7 +9,7 @@ export const { SITE_URL, MCP_URL, WORKSPACE_URL, TOKEN } = process.env;
 export const workspaceUrl = (id) => WORKSPACE_URL.replace('{id}', id);
 
 /** Longest wait for anything on a page. */
-const WAIT = 45_000;
+const WAIT = 120_000;
 
 /** Folder of the screenshots, which are for people to look at. */
 const SHOTS = new URL('shots/', import.meta.url).pathname;

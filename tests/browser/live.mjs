@@ -1,8 +1,9 @@
 // The list follows what others do, without a reload: a workspace comes, runs, is outdated, fails to
 // upgrade, stops and goes; and the page says when it has lost touch.
 import { agent, scenario, shot, signIn, until, visitor } from './lib.mjs';
+import { writeFileSync } from 'node:fs';
 
-const { TEMPLATE, APPLY_FILE } = process.env;
+const { TEMPLATE, APPLY_FILE, FAIL_FILE } = process.env;
 const id = TEMPLATE;
 
 await scenario(async (browser) => {
@@ -10,6 +11,12 @@ await scenario(async (browser) => {
   await signIn(page, /Alice Arden/);
   await page.evaluate(() => {
     window.sameDocument = true;
+    // Each announcement stays only until the next one, which may be of another workspace.
+    window.announced = [];
+    const listen = () => {
+      for (const { textContent } of document.querySelectorAll('[role=status]')) window.announced.push(textContent);
+    };
+    new MutationObserver(listen).observe(document, { childList: true, characterData: true, subtree: true });
   });
   const card = page.locator(`[data-workspace="${id}"]`);
   const status = (word) => page.locator(`[data-workspace="${id}"][data-status="${word}"]`).waitFor();
@@ -21,13 +28,14 @@ await scenario(async (browser) => {
   await status('running');
   const running = await card.innerText();
 
-  // The suite puts a template in place whose image is not there.
-  (await import('node:fs')).writeFileSync(APPLY_FILE, '');
+  // The suite puts a template in place that makes pods which fail when they are told to.
+  writeFileSync(APPLY_FILE, '');
   await card.getByText('Outdated', { exact: true }).waitFor();
   const outdated = await card.innerText();
   await card.getByRole('button', { name: 'Upgrade Live desk' }).click();
   await card.getByRole('list', { name: 'Steps of the upgrade' }).waitFor();
   await shot(page, 'live-upgrading');
+  writeFileSync(FAIL_FILE, '');
   await card.getByText('The last upgrade failed').waitFor();
   await card.getByRole('list', { name: 'Steps of the upgrade' }).waitFor({ state: 'detached' });
   const failed = await card.innerText();
@@ -57,7 +65,7 @@ await scenario(async (browser) => {
   await card.waitFor({ state: 'detached' });
   const sameDocument = await page.evaluate(() => window.sameDocument === true);
   const said = await until('the end to be announced', async () => {
-    const texts = await page.getByRole('status').allInnerTexts();
+    const texts = await page.evaluate(() => [...new Set(window.announced)]);
     return { holds: texts.some((text) => /Live desk/.test(text)), value: texts };
   });
   await mcp.close();
