@@ -188,6 +188,7 @@ async fn an_upgrade_as_kubectl_shows_it(site: Arc<Site>) -> anyhow::Result<()> {
             "describe lacks {word}:\n{described}"
         );
     }
+    the_story_is_told(&site, &old, &new).await?;
     let logs = run(&site, &["logs", &new]).await?;
     assert!(
         !logs.trim().is_empty(),
@@ -225,6 +226,25 @@ async fn an_upgrade_as_kubectl_shows_it(site: Arc<Site>) -> anyhow::Result<()> {
     .await?;
     assert_eq!(site.routed(&id, Some(&after)).await?, after);
     Ok(())
+}
+
+/// What control did to the two pods stands in their Events, and stays there for the one that is gone.
+async fn the_story_is_told(site: &Site, old: &str, new: &str) -> anyhow::Result<()> {
+    let of_old = format!("--field-selector=involvedObject.name={old}");
+    until("the story of the upgrade", LONG, || async {
+        let new = run(site, &["describe", "pod", new]).await?;
+        let old = run(site, &["get", "events", &of_old]).await?;
+        let told = ["UpgradeStarted", "UpgradeTookOver", "UpgradeFinished"]
+            .iter()
+            .all(|reason| new.contains(reason) && new.contains("nogoo9-control"));
+        let of_old = old.contains("UpgradeStarted") && old.contains("UpgradeTookOver");
+        Ok(Observation::when(
+            told && of_old,
+            (),
+            format!("{new}\n{old}"),
+        ))
+    })
+    .await
 }
 
 async fn templates_are_made_with_kubectl(site: Arc<Site>) -> anyhow::Result<()> {
