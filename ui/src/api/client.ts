@@ -1,7 +1,16 @@
 // Calls of the JSON API. The session is a cookie, which counts because the browser vouches (by
 // Sec-Fetch-Site) that the call is this console's own.
 
-import type { Capabilities, Operation, Spawn, Template, Upgrade, UpgradeAll, Workspace } from './types';
+import type {
+  Capabilities,
+  Operation,
+  Spawn,
+  Template,
+  Upgrade,
+  UpgradeAll,
+  UpgradeAllOptions,
+  Workspace,
+} from './types';
 
 /** Longer than the API's own limit. */
 const TIMEOUT_MS = 45_000;
@@ -73,6 +82,9 @@ export function sentence(text: string): string {
 
 const at = (id: string) => `/workspaces/${encodeURIComponent(id)}`;
 
+/** What can be said to an operation that is under way. */
+export type Command = 'pause' | 'resume' | 'cancel';
+
 export const api = {
   capabilities: () => call<Capabilities>('GET', '/capabilities'),
   workspace: (id: string) => call<Workspace>('GET', at(id)),
@@ -80,13 +92,17 @@ export const api = {
   start: (id: string) => call<Workspace>('POST', `${at(id)}/start`),
   stop: (id: string) => call<Workspace>('POST', `${at(id)}/stop`),
   upgrade: (id: string) => call<Upgrade>('POST', `${at(id)}/upgrade`),
+  rollback: (id: string) => call<Upgrade>('POST', `${at(id)}/rollback`),
+  notBefore: (id: string, notBefore: string | null) =>
+    call<Workspace>('PUT', `${at(id)}/not-before`, { notBefore }),
   delete: (id: string, deleteData: boolean) =>
     call<{ message: string }>('DELETE', `${at(id)}${deleteData ? '?deleteData=true' : ''}`),
   templates: () => call<{ templates: Template[] }>('GET', '/templates').then((answer) => answer.templates),
   template: (name: string) => call<Template>('GET', `/templates/${encodeURIComponent(name)}`),
   operation: (id: string, offset: number, limit: number) =>
     call<Operation>('GET', `/operations/${encodeURIComponent(id)}?offset=${offset}&limit=${limit}`),
-  cancel: (id: string) => call<Operation>('POST', `/operations/${encodeURIComponent(id)}/cancel`),
-  upgradeAll: (options: { dryRun?: boolean; maxParallel?: number }) =>
-    call<UpgradeAll>('POST', '/upgrade-all', options),
+  command: (id: string, command: Command) =>
+    call<Operation>('POST', `/operations/${encodeURIComponent(id)}/${command}`),
+  retry: (id: string) => call<UpgradeAll>('POST', `/operations/${encodeURIComponent(id)}/retry`),
+  upgradeAll: (options: UpgradeAllOptions) => call<UpgradeAll>('POST', '/upgrade-all', options),
 };

@@ -9,9 +9,9 @@ import {
   useMutation,
   useQuery,
 } from '@tanstack/react-query';
-import { ApiError, api } from './client';
+import { ApiError, api, type Command } from './client';
 import { apply, signedOut } from './live';
-import type { Operation, OperationTarget, Spawn } from './types';
+import type { Operation, OperationTarget, Scope, Spawn, UpgradeAllOptions } from './types';
 
 /** Targets of an operation that one call brings. */
 const PAGE = 250;
@@ -83,21 +83,38 @@ export const useDelete = (id: string) =>
 export const useSpawn = () =>
   useMutation({ mutationFn: (spawn: Spawn) => api.spawn(spawn), onSuccess: apply });
 
+/** Goes back to the version before. */
+export const useRollback = (id: string) =>
+  useMutation({
+    mutationFn: async () => {
+      await api.rollback(id);
+      apply(await api.workspace(id));
+    },
+  });
+
+/** Until when bulks pass the workspace over; null: they do not. */
+export const useNotBefore = (id: string) =>
+  useMutation({
+    mutationFn: (notBefore: string | null) => api.notBefore(id, notBefore),
+    onSuccess: apply,
+  });
+
 /** What an upgrade of all would do. */
-export const useUpgradeAllPlan = (asked: boolean) =>
+export const useUpgradeAllPlan = (scope: Scope) =>
   useQuery({
-    queryKey: ['upgrade-all'],
-    queryFn: () => api.upgradeAll({ dryRun: true }),
-    enabled: asked,
+    queryKey: ['upgrade-all', scope],
+    queryFn: () => api.upgradeAll({ dryRun: true, scope }),
     staleTime: 0,
     gcTime: 0,
   });
 
 export const useUpgradeAll = () =>
-  useMutation({ mutationFn: (maxParallel: number) => api.upgradeAll({ maxParallel }) });
+  useMutation({ mutationFn: (options: UpgradeAllOptions) => api.upgradeAll(options) });
 
-export const useCancel = (id: string) =>
+export const useCommand = (id: string) =>
   useMutation({
-    mutationFn: () => api.cancel(id),
+    mutationFn: (command: Command) => api.command(id, command),
     onSuccess: () => queries.invalidateQueries({ queryKey: ['operation', id] }),
   });
+
+export const useRetry = (id: string) => useMutation({ mutationFn: () => api.retry(id) });

@@ -17,8 +17,23 @@ export interface Workspace {
   outdated: boolean | 'unknown';
   lastUpgradeError?: string;
   operationId?: string;
+  /** No bulk upgrades it before then. */
+  notBefore?: string;
+  /** What a rollback brings back. */
+  previousVersion?: string;
+  lastUpgrade?: LastUpgrade;
   claims?: string[];
   createdAt: string;
+}
+
+export interface LastUpgrade {
+  operationId: string;
+  from: string;
+  to: string;
+  actor: string;
+  startedAt: string;
+  finishedAt?: string;
+  state: OperationState;
 }
 
 export type OperationState = 'pending' | 'running' | 'succeeded' | 'failed' | 'skipped' | 'cancelled';
@@ -38,7 +53,12 @@ export interface OperationTarget {
   toVersion?: string;
   mode?: Mode;
   error?: { reason: string; message: string };
+  /** The operation that upgrades it instead. */
+  underWay?: string;
 }
+
+/** Which workspaces an upgrade of many is about. */
+export type Scope = 'outdated' | 'all';
 
 export interface Counts {
   total: number;
@@ -52,7 +72,7 @@ export interface Counts {
 
 export interface Operation {
   operationId: string;
-  kind: 'upgrade' | 'upgrade-all' | (string & {});
+  kind: 'upgrade' | 'rollback' | 'upgrade-all' | (string & {});
   actor: string;
   state: OperationState;
   done: boolean;
@@ -60,6 +80,15 @@ export interface Operation {
   message: string;
   startedAt: string;
   finishedAt?: string;
+  paused?: boolean;
+  waiting?: 'approval' | (string & {});
+  canary?: number;
+  failureBudget?: number;
+  /** Why it stopped by itself. */
+  stopped?: string;
+  /** The operation whose failed workspaces it tries again. */
+  retryOf?: string;
+  scope?: Scope;
   counts?: Counts;
   targets: OperationTarget[];
 }
@@ -129,12 +158,26 @@ export interface UpgradeAllTarget {
   mode?: Mode;
   verdict: 'upgrade' | 'skip';
   reason?: string;
+  /** Volumes that end with the pod. */
+  dataLost?: string[];
+  /** The operation that upgrades it already. */
+  underWay?: string;
+}
+
+/** What is asked of an upgrade of many. */
+export interface UpgradeAllOptions {
+  dryRun?: boolean;
+  scope?: Scope;
+  maxParallel?: number;
+  canary?: number;
+  failureBudget?: number;
 }
 
 export interface UpgradeAll {
   status: 'upgrading' | 'up_to_date' | 'dry_run';
   operationId?: string;
   total: number;
+  upgraded: number;
   next?: string;
   targets?: UpgradeAllTarget[];
 }

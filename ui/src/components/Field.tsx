@@ -68,6 +68,24 @@ export function TextField({ label, help, placeholder, type = 'text', ...props }:
   );
 }
 
+interface MomentProps extends Common {
+  /** As `2026-12-01T10:00`, by the reader's clock; empty is none. */
+  value: string;
+  onChange: (value: string) => void;
+}
+
+/** A day and an hour, chosen by the browser's own means. */
+export function MomentField({ label, help, ...props }: MomentProps) {
+  return (
+    <AriaTextField {...props} type="datetime-local" className={styles.field ?? ''}>
+      <Named label={label} isRequired={props.isRequired} />
+      <Input className={styles.input ?? ''} />
+      <Help>{help}</Help>
+      <Wrong />
+    </AriaTextField>
+  );
+}
+
 interface NumberProps extends Common {
   value: number;
   onChange: (value: number) => void;

@@ -5,14 +5,14 @@ import { Badge } from '../components/Badge';
 import { When } from '../components/Page';
 import { Bar } from './Bar';
 import styles from './Operations.module.css';
-import { counts, states, summary, title } from './words';
+import { counts, standing, summary, title } from './words';
 
 /** Operations, newest first, each in a few lines. */
 export function OperationList({ operations }: { operations: readonly Operation[] }) {
   return (
     <ul className={styles.list}>
       {operations.map((operation) => {
-        const { text, tone } = states[operation.state];
+        const { text, tone } = standing(operation);
         const found = counts(operation);
         return (
           <li key={operation.operationId} data-operation={operation.operationId} data-state={operation.state}>

@@ -2,15 +2,16 @@ import { getRouteApi, Link } from '@tanstack/react-router';
 import { useEffect } from 'react';
 import { sentence } from '../api/client';
 import { useLive } from '../api/live';
-import { MOST_PAGES, useCancel, useOperation } from '../api/queries';
+import { MOST_PAGES, useCapabilities, useOperation } from '../api/queries';
 import type { Operation, OperationTarget } from '../api/types';
 import { Badge } from '../components/Badge';
 import { Button } from '../components/Button';
 import { Card, Fact, Facts, Loading, Page, Trouble, When } from '../components/Page';
 import { Steps } from '../workspaces/Progress';
 import { Bar } from './Bar';
+import { Commands } from './Commands';
 import styles from './Operations.module.css';
-import { counts, listed, order, states, summary, title } from './words';
+import { counts, isBulk, listed, order, standing, states, summary, title } from './words';
 
 const route = getRouteApi('/operations/$id');
 
@@ -18,6 +19,7 @@ const route = getRouteApi('/operations/$id');
 export function OperationPage() {
   const { id } = route.useParams();
   const { state } = route.useSearch();
+  const me = useCapabilities().data;
   const told = useLive().operations.find(({ operationId }) => operationId === id);
   const query = useOperation(id, told?.revision);
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = query;
@@ -36,14 +38,16 @@ export function OperationPage() {
     );
   }
   const targets = query.data?.targets ?? operation.targets;
-  const isBulk = operation.kind !== 'upgrade';
+  const many = isBulk(operation);
   return (
-    <Page title={title(operation)} above={above} actions={isBulk && !operation.done && <Cancel id={id} />}>
+    <Page title={title(operation)} above={above}>
       <Card label="Progress">
         <div className={styles.stack} data-operation={id} data-state={operation.state}>
-          {isBulk ? <BulkProgress operation={operation} /> : <OneProgress operation={operation} />}
+          {many ? <BulkProgress operation={operation} /> : <OneProgress operation={operation} />}
+          {me && <Commands key={id} operation={operation} me={me} />}
           <Facts>
-            {!isBulk && operation.targets.map((target) => <Only key={target.id} target={target} />)}
+            {!many && operation.targets.map((target) => <Only key={target.id} target={target} />)}
+            {many && <Terms operation={operation} />}
             <Fact name="Asked for by">{operation.actor}</Fact>
             <Fact name="Begun">
               <When at={operation.startedAt} />
@@ -56,7 +60,7 @@ export function OperationPage() {
           </Facts>
         </div>
       </Card>
-      {isBulk && (
+      {many && (
         <Card label="Workspaces">
           <Filters operation={operation} state={state} />
           <Targets targets={listed(targets, state)} />
@@ -72,12 +76,30 @@ export function OperationPage() {
 }
 
 function State({ operation }: { operation: Operation }) {
-  const { text, tone } = states[operation.state];
+  const { text, tone } = standing(operation);
   return <Badge tone={tone}>{text}</Badge>;
+}
+
+/** What was agreed on when an operation on many workspaces was asked for. */
+function Terms({ operation: { canary, failureBudget, retryOf } }: { operation: Operation }) {
+  return (
+    <>
+      {canary !== undefined && <Fact name="Tried first">{canary}</Fact>}
+      {failureBudget !== undefined && <Fact name="May fail">{failureBudget}</Fact>}
+      {retryOf && (
+        <Fact name="Tries again">
+          <Link to="/operations/$id" params={{ id: retryOf }}>
+            the failed of another operation
+          </Link>
+        </Fact>
+      )}
+    </>
+  );
 }
 
 function BulkProgress({ operation }: { operation: Operation }) {
   const found = counts(operation);
+  const isHeld = !operation.done && (operation.paused || operation.waiting);
   return (
     <>
       <div className={styles.head}>
@@ -85,6 +107,8 @@ function BulkProgress({ operation }: { operation: Operation }) {
         <p role="status">{sentence(summary(found))}</p>
       </div>
       <Bar counts={found} label={title(operation)} />
+      {isHeld && <p className={styles.note}>{sentence(operation.message)}</p>}
+      {operation.stopped && <p className={styles.note}>{sentence(operation.stopped)}</p>}
     </>
   );
 }
@@ -136,18 +160,6 @@ function Change({ target: { fromVersion, toVersion, mode } }: { target: Operatio
         <code>{fromVersion}</code> → <code>{toVersion}</code>
       </div>
       {mode && <div className={styles.soft}>{mode}</div>}
-    </>
-  );
-}
-
-function Cancel({ id }: { id: string }) {
-  const cancel = useCancel(id);
-  return (
-    <>
-      <Button isPending={cancel.isPending} onPress={() => cancel.mutate()}>
-        Cancel the rest
-      </Button>
-      {cancel.isError && <Trouble error={cancel.error} />}
     </>
   );
 }
@@ -206,6 +218,13 @@ function Targets({ targets }: { targets: OperationTarget[] }) {
             </td>
             <td className={target.state === 'failed' ? styles.error : undefined}>
               {sentence(target.message)}
+              {target.underWay && (
+                <div>
+                  <Link to="/operations/$id" params={{ id: target.underWay }}>
+                    Follow it there
+                  </Link>
+                </div>
+              )}
             </td>
           </tr>
         ))}

@@ -1,6 +1,6 @@
 // What operations and their states are called, and how many of what they have.
 
-import type { Counts, Operation, OperationState, OperationTarget } from '../api/types';
+import type { Capabilities, Counts, Operation, OperationState, OperationTarget } from '../api/types';
 import type { Tone } from '../components/Badge';
 
 export const states: Record<OperationState, { text: string; tone: Tone }> = {
@@ -37,13 +37,41 @@ export function counts(operation: Operation): Counts {
 export const ended = ({ succeeded, failed, skipped, cancelled }: Counts) =>
   succeeded + failed + skipped + cancelled;
 
+/** Whether it is about many workspaces, also where there happens to be one. */
+export const isBulk = ({ kind }: Operation) => kind === 'upgrade-all';
+
 export function title(operation: Operation): string {
-  if (operation.kind === 'upgrade-all') {
+  if (isBulk(operation)) {
     const { total } = counts(operation);
-    return total === 1 ? 'Upgrade of 1 outdated workspace' : `Upgrade of ${total} outdated workspaces`;
+    const of = operation.scope === 'all' ? '' : 'outdated ';
+    return total === 1 ? `Upgrade of 1 ${of}workspace` : `Upgrade of ${total} ${of}workspaces`;
   }
+  const what = operation.kind === 'rollback' ? 'Rollback' : 'Upgrade';
   const [only] = operation.targets;
-  return only ? `Upgrade of ${only.id}` : 'Upgrade';
+  return only ? `${what} of ${only.id}` : what;
+}
+
+/** Where it stands, in a word or two. */
+export function standing(operation: Operation): { text: string; tone: Tone } {
+  if (operation.done) return states[operation.state];
+  if (operation.paused) return { text: 'Paused', tone: 'warn' };
+  if (operation.waiting === 'approval') return { text: 'Waits for approval', tone: 'warn' };
+  return states[operation.state];
+}
+
+/** What this person can say to it now. The server decides; this only hides what is vain. */
+export function possible(operation: Operation, me: Capabilities) {
+  const many = isBulk(operation);
+  const may = many ? me.isAdmin : me.role !== 'viewer';
+  const goes = may && !operation.done;
+  const waits = operation.paused === true || operation.waiting !== undefined;
+  return {
+    pause: goes && many && !waits,
+    resume: goes && many && operation.paused === true,
+    approve: goes && many && !operation.paused && operation.waiting === 'approval',
+    cancel: goes,
+    retry: may && operation.done && counts(operation).failed > 0,
+  };
 }
 
 /** Such as "3 succeeded, 1 failed". */

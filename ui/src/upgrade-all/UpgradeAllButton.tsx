@@ -20,3 +20,14 @@ export function UpgradeAllButton({ capabilities }: { capabilities: Capabilities 
     </>
   );
 }
+
+/** For admins, also where nothing is outdated: a new pod of the same version may be what is wanted. */
+export function RenewAllButton() {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <>
+      <Button onPress={() => setOpen(true)}>Upgrade all…</Button>
+      {isOpen && <UpgradeAllDialog from="all" onClose={() => setOpen(false)} />}
+    </>
+  );
+}

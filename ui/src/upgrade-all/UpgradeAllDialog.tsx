@@ -1,37 +1,58 @@
 import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
 import { useUpgradeAll, useUpgradeAllPlan } from '../api/queries';
-import type { UpgradeAllTarget } from '../api/types';
+import type { Scope } from '../api/types';
 import { Button } from '../components/Button';
 import { Dialog } from '../components/Dialog';
-import { NumberField } from '../components/Field';
+import { NumberField, Select } from '../components/Field';
 import { Loading, Trouble } from '../components/Page';
+import { Plan } from './Plan';
 import styles from './UpgradeAll.module.css';
 
-/** Workspaces that are named; of more only the number is said. */
-const MOST = 200;
+const PARALLEL = 5;
+const scopes: { id: Scope; text: string }[] = [
+  { id: 'outdated', text: 'Those that are outdated' },
+  { id: 'all', text: 'All, also those that are up to date' },
+];
+
+/** A number that was given; an empty field gives none. */
+const given = (value: number) => (Number.isNaN(value) ? undefined : value);
 
 /** Shows what would happen to whom, and then lets it happen. */
-export function UpgradeAllDialog({ onClose }: { onClose: () => void }) {
+export function UpgradeAllDialog({ from = 'outdated', onClose }: { from?: Scope; onClose: () => void }) {
   const navigate = useNavigate();
-  const plan = useUpgradeAllPlan(true);
+  const [scope, setScope] = useState<Scope>(from);
+  const plan = useUpgradeAllPlan(scope);
   const run = useUpgradeAll();
-  const [parallel, setParallel] = useState(5);
+  const [parallel, setParallel] = useState(PARALLEL);
+  const [canary, setCanary] = useState(Number.NaN);
+  const [budget, setBudget] = useState(Number.NaN);
   const targets = plan.data?.targets ?? [];
-  const count = targets.filter(({ verdict }) => verdict === 'upgrade').length;
-  const begin = () =>
-    run.mutate(Number.isNaN(parallel) ? 5 : parallel, {
-      onSuccess: ({ operationId }) => {
-        onClose();
-        if (operationId) void navigate({ to: '/operations/$id', params: { id: operationId } });
+  const count = plan.data?.upgraded ?? 0;
+  const begin = () => {
+    const first = given(canary);
+    const failures = given(budget);
+    run.mutate(
+      {
+        scope,
+        maxParallel: given(parallel) ?? PARALLEL,
+        ...(first === undefined ? {} : { canary: first }),
+        ...(failures === undefined ? {} : { failureBudget: failures }),
       },
-    });
+      {
+        onSuccess: ({ operationId }) => {
+          onClose();
+          if (operationId) void navigate({ to: '/operations/$id', params: { id: operationId } });
+        },
+      },
+    );
+  };
   return (
     <Dialog
       wide
       isOpen
       onClose={onClose}
-      title="Upgrade all outdated workspaces?"
+      title={scope === 'outdated' ? 'Upgrade all outdated workspaces?' : 'Upgrade all workspaces?'}
       actions={
         <>
           <Button onPress={onClose}>Not now</Button>
@@ -41,6 +62,12 @@ export function UpgradeAllDialog({ onClose }: { onClose: () => void }) {
         </>
       }
     >
+      <Select
+        label="Which"
+        options={scopes}
+        value={scope}
+        onChange={(value) => setScope(value === 'all' ? 'all' : 'outdated')}
+      />
       {plan.isPending ? (
         <Loading what="what would be upgraded" rows={1} />
       ) : plan.isError ? (
@@ -51,47 +78,43 @@ export function UpgradeAllDialog({ onClose }: { onClose: () => void }) {
         <>
           <p>
             {count === 0
-              ? 'Nothing is outdated any more.'
+              ? scope === 'outdated'
+                ? 'Nothing is outdated that could be upgraded now.'
+                : 'There is no workspace that could be upgraded now.'
               : 'Owners stay owners, addresses stay, and open terminals go on where the workspace allows it. You can close this page meanwhile.'}
           </p>
           {count > 0 && (
-            <NumberField
-              label="At once"
-              help="How many are upgraded at the same time, 1 to 50. Each needs room for one more pod."
-              value={parallel}
-              onChange={setParallel}
-              minValue={1}
-              maxValue={50}
-            />
+            <div className={styles.terms}>
+              <NumberField
+                label="At once"
+                help="1 to 50. Each needs room for one more pod."
+                value={parallel}
+                onChange={setParallel}
+                minValue={1}
+                maxValue={50}
+              />
+              <NumberField
+                label="Try first"
+                help="So many, then wait for approval."
+                placeholder="All in one go"
+                value={canary}
+                onChange={setCanary}
+                minValue={1}
+              />
+              <NumberField
+                label="May fail"
+                help="With one more, the rest is cancelled."
+                placeholder="Any number"
+                value={budget}
+                onChange={setBudget}
+                minValue={0}
+              />
+            </div>
           )}
-          <Plan targets={targets} />
+          <Plan targets={targets} total={plan.data.total} />
         </>
       )}
       {run.isError && <Trouble error={run.error} />}
     </Dialog>
-  );
-}
-
-function Plan({ targets }: { targets: UpgradeAllTarget[] }) {
-  if (targets.length === 0) return null;
-  return (
-    <ul className={styles.plan} aria-label="What would happen">
-      {targets.slice(0, MOST).map((target) => (
-        <li key={target.id} data-verdict={target.verdict} data-target={target.id}>
-          <span>
-            <strong>{target.id}</strong> <span className={styles.soft}>of {target.owner}</span>
-          </span>
-          {target.verdict === 'upgrade' ? (
-            <span className={styles.soft}>
-              <code>{target.fromVersion}</code> → <code>{target.toVersion}</code>
-              {target.mode && `, ${target.mode}`}
-            </span>
-          ) : (
-            <span className={styles.soft}>skipped{target.reason && `: ${target.reason}`}</span>
-          )}
-        </li>
-      ))}
-      {targets.length > MOST && <li>and {targets.length - MOST} more</li>}
-    </ul>
   );
 }

@@ -5,6 +5,7 @@ import { Button, buttonClass } from '../components/Button';
 import { Trouble } from '../components/Page';
 import styles from './Actions.module.css';
 import { DeleteDialog } from './DeleteDialog';
+import { RollbackDialog } from './RollbackDialog';
 import { possible } from './words';
 
 interface Props {
@@ -12,12 +13,15 @@ interface Props {
   me: Capabilities;
   /** After it was deleted. */
   onDeleted?: () => void;
+  /** Also what is rarely done. */
+  all?: boolean;
 }
 
 /** What can be done with a workspace now, and what went wrong with what was tried. */
-export function Actions({ workspace, me, onDeleted }: Props) {
+export function Actions({ workspace, me, onDeleted, all = false }: Props) {
   const act = useAct(workspace.id);
   const [isDeleting, setDeleting] = useState(false);
+  const [isRollingBack, setRollingBack] = useState(false);
   const can = possible(workspace, me);
   const button = (name: Act, text: string, look: 'plain' | 'primary') => (
     <Button
@@ -45,6 +49,11 @@ export function Actions({ workspace, me, onDeleted }: Props) {
             </a>
           )}
           {can.upgrade && button('upgrade', 'Upgrade', 'primary')}
+          {all && can.rollback && (
+            <Button aria-label={`Roll ${workspace.name} back`} onPress={() => setRollingBack(true)}>
+              Roll back
+            </Button>
+          )}
           {can.start && button('start', 'Start', 'primary')}
           {can.stop && button('stop', 'Stop', 'plain')}
           {can.delete && (
@@ -55,6 +64,7 @@ export function Actions({ workspace, me, onDeleted }: Props) {
         </div>
       )}
       {act.isError && <Trouble error={act.error} />}
+      {isRollingBack && <RollbackDialog workspace={workspace} onClose={() => setRollingBack(false)} />}
       {isDeleting && (
         <DeleteDialog workspace={workspace} onClose={() => setDeleting(false)} onDeleted={onDeleted} />
       )}

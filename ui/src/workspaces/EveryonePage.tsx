@@ -5,6 +5,7 @@ import { useCapabilities } from '../api/queries';
 import { Button } from '../components/Button';
 import { Select, TextField } from '../components/Field';
 import { Empty, Loading, Page } from '../components/Page';
+import { RenewAllButton } from '../upgrade-all/UpgradeAllButton';
 import styles from './List.module.css';
 import { WorkspaceCard } from './WorkspaceCard';
 import { grouped, type Show, shows } from './words';
@@ -41,7 +42,7 @@ export function EveryonePage() {
   };
   let room = shown;
   return (
-    <Page title="Everyone’s workspaces">
+    <Page title="Everyone’s workspaces" actions={workspaces.size > 0 && <RenewAllButton />}>
       <search className={styles.filters}>
         <TextField
           label="Find"

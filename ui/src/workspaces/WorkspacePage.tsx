@@ -2,14 +2,17 @@ import { getRouteApi, Link, useNavigate } from '@tanstack/react-router';
 import { sentence } from '../api/client';
 import { useLive } from '../api/live';
 import { useCapabilities } from '../api/queries';
+import type { LastUpgrade as Upgrade } from '../api/types';
 import { Badge } from '../components/Badge';
 import { Card, Empty, Fact, Facts, Loading, Page, When } from '../components/Page';
 import { OperationList } from '../operations/OperationList';
+import { states } from '../operations/words';
 import { Actions } from './Actions';
+import { NotBefore } from './NotBefore';
 import { Progress } from './Progress';
 import { Version } from './Version';
 import styles from './WorkspaceCard.module.css';
-import { more, words } from './words';
+import { more, possible, words } from './words';
 
 const route = getRouteApi('/workspaces/$id');
 
@@ -55,7 +58,7 @@ export function WorkspacePage() {
             </p>
           )}
           <Progress workspace={workspace} />
-          <Actions workspace={workspace} me={me} onDeleted={() => void navigate({ to: '/' })} />
+          <Actions all workspace={workspace} me={me} onDeleted={() => void navigate({ to: '/' })} />
         </div>
       </Card>
       <Card label="Details">
@@ -72,6 +75,16 @@ export function WorkspacePage() {
           <Fact name="Version">
             <Version workspace={workspace} />
           </Fact>
+          {workspace.previousVersion && (
+            <Fact name="Version before">
+              <code>{workspace.previousVersion}</code>
+            </Fact>
+          )}
+          {workspace.lastUpgrade && (
+            <Fact name="Last upgrade">
+              <LastUpgrade upgrade={workspace.lastUpgrade} />
+            </Fact>
+          )}
           {workspace.podName && (
             <Fact name="Pod">
               <code>{workspace.podName}</code>
@@ -88,6 +101,11 @@ export function WorkspacePage() {
           </Fact>
         </Facts>
       </Card>
+      {possible(workspace, me).postpone && (
+        <Card label="Upgrades">
+          <NotBefore key={id} workspace={workspace} />
+        </Card>
+      )}
       {concerning.length > 0 && (
         <Card label="Operations">
           <h2>Operations</h2>
@@ -95,5 +113,18 @@ export function WorkspacePage() {
         </Card>
       )}
     </Page>
+  );
+}
+
+function LastUpgrade({ upgrade }: { upgrade: Upgrade }) {
+  return (
+    <>
+      <code>{upgrade.from}</code> <span aria-hidden="true">→</span>
+      <span className="visually-hidden">to</span> <code>{upgrade.to}</code>,{' '}
+      <Link to="/operations/$id" params={{ id: upgrade.operationId }}>
+        {states[upgrade.state].text.toLowerCase()}
+      </Link>{' '}
+      <When at={upgrade.finishedAt ?? upgrade.startedAt} />, asked for by {upgrade.actor}
+    </>
   );
 }

@@ -30,6 +30,8 @@ describe('what is possible', () => {
     expect(possible(desk, me)).toEqual({
       open: desk.url,
       upgrade: true,
+      rollback: false,
+      postpone: true,
       start: false,
       stop: true,
       delete: true,
@@ -40,13 +42,22 @@ describe('what is possible', () => {
     expect(possible(desk, viewer)).toEqual({
       open: desk.url,
       upgrade: false,
+      rollback: false,
+      postpone: false,
       start: false,
       stop: false,
       delete: false,
     });
   });
   it('for an admin is not to open what is another’s', () => {
-    expect(possible(desk, admin)).toEqual({ upgrade: true, start: false, stop: true, delete: true });
+    expect(possible(desk, admin)).toEqual({
+      upgrade: true,
+      rollback: false,
+      postpone: true,
+      start: false,
+      stop: true,
+      delete: true,
+    });
   });
   it.each([
     [{ status: 'stopped' }, { start: true, stop: false, upgrade: false, delete: true }],
@@ -55,6 +66,9 @@ describe('what is possible', () => {
     [{ outdated: 'unknown' }, { upgrade: false }],
     [{ outdated: false }, { upgrade: false }],
     [{ status: 'failing' }, { upgrade: true, stop: true }],
+    [{ previousVersion: '0' }, { rollback: true }],
+    [{ previousVersion: '0', operationId: 'op-1' }, { rollback: false }],
+    [{ previousVersion: '0', status: 'stopped' }, { rollback: false }],
   ] as [Partial<Workspace>, object][])('with %o is %o', (difference, expected) => {
     const can = possible({ ...desk, ...difference }, me);
     expect(can).toMatchObject(expected);

@@ -18,6 +18,9 @@ export interface Possible {
   /** Where it is opened. */
   open?: string;
   upgrade: boolean;
+  rollback: boolean;
+  /** Saying until when bulks pass it over. */
+  postpone: boolean;
   start: boolean;
   stop: boolean;
   delete: boolean;
@@ -36,6 +39,8 @@ export function possible(workspace: Workspace, me: Capabilities): Possible {
     // Being admin does not open another's pages.
     ...(url && isMine && isUp && status !== 'failing' ? { open: url } : {}),
     upgrade: mayChange && isUp && workspace.outdated === true && !workspace.operationId,
+    rollback: mayChange && isUp && workspace.previousVersion !== undefined && !workspace.operationId,
+    postpone: mayChange && status !== 'deleting',
     start: mayChange && status === 'stopped',
     stop: mayChange && isUp,
     delete: mayChange && status !== 'deleting',

@@ -1,6 +1,9 @@
 //! A real browser: what a person sees and types, from signing in to an upgrade in mid-work. The
 //! scripts in `tests/browser` tell what happened; this suite says what should have.
 
+mod looks;
+mod many;
+
 use anyhow::Context as _;
 use nogoo9_model::keys;
 use nogoo9_tests::{Api, Observation, Options, Site, Suite, Template, signalled, until};
@@ -10,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest wait for what takes processes to start or end.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(120);
 /// Seconds after which an upgrade that cannot succeed is given up: enough for a slow machine to find
 /// out that the image is missing, and between two tries to pull it, at 10 s and 30 s.
 const DEADLINE: &str = "20";
@@ -22,12 +25,16 @@ fn main() -> ExitCode {
         .scenario("forms_and_dialogs_ask_what_they_must", forms)
         .scenario("anothers_page_and_nobodys_are_one", stranger)
         .scenario("a_page_waits_for_its_workspace", waiting)
-        .scenario("pages_are_accessible_and_fit", looks)
+        .scenario("pages_are_accessible_and_fit", looks::looks)
         .alone(
             "the_console_outlives_control_and_says_when_the_session_has_ended",
             outage,
         )
-        .alone("an_admin_upgrades_all_that_is_outdated", bulk)
+        .alone("an_admin_upgrades_all_that_is_outdated", many::bulk)
+        .alone(
+            "a_canary_waits_for_approval_and_its_owner_goes_back",
+            many::canary,
+        )
         .main()
 }
 
@@ -55,7 +62,7 @@ async fn journey(site: Arc<Site>) -> anyhow::Result<()> {
     let template = Template::new("journey", "1.0")
         .env("MESSAGE", "Hello, journey")
         .annotation(keys::SETTLE, "1")
-        .annotation(keys::DRAIN_TIMEOUT, "15");
+        .annotation(keys::DRAIN_TIMEOUT, "40");
     cluster.apply(&template).await?;
     let edit = async {
         site.routed("journey", None).await?;
@@ -211,42 +218,6 @@ async fn spawn_unready(site: &Site, alice: &Api, id: &str) -> anyhow::Result<()>
     .await
 }
 
-async fn looks(site: Arc<Site>) -> anyhow::Result<()> {
-    let alice = site.api("alice").await?;
-    let cluster = site.cluster().await?;
-    let running = Template::new("looks-running", "1.0")
-        .env("MESSAGE", "Hello from version 1.0")
-        .annotation(keys::PARAMETERS, PARAMETERS);
-    let name = json!({"name": "A workspace that runs", "inputs": {"team": "blue"}});
-    site.spawn(&alice, &running, name).await?;
-    let stopped = Template::new("looks-stopped", "1.0");
-    let stopped = site
-        .spawn(&alice, &stopped, json!({"name": "Stopped for the night"}))
-        .await?;
-    alice.act(&stopped, "stop").await?.expect(200)?;
-    let operation = failed_upgrade(&site).await?;
-    cluster
-        .apply(&Template::new("looks-starting", "1.0_slow-pull-60m"))
-        .await?;
-    spawn_unready(&site, &alice, "looks-starting").await?;
-    let env = [
-        ("RUNNING", "looks-running"),
-        ("STARTING", "looks-starting"),
-        ("ABSENT", "absent"),
-        ("TEMPLATE", "looks-running"),
-        ("OPERATION", &operation),
-    ];
-    let report = browse(&site, "looks.mjs", &env).await?;
-    let pages = report["pages"].as_array().context("pages")?;
-    assert_eq!(pages.len(), 19 * 3);
-    for page in pages {
-        let faults = (&page["violations"], &page["overflow"]);
-        assert_eq!(faults, (&json!([]), &json!(0)), "{page}");
-    }
-    // Two of the pages are answers of status 404 and 503, in each of three looks.
-    only_of_status(&report, &["404", "503"])
-}
-
 /// A schema with every kind of field.
 const PARAMETERS: &str = r#"{
     "title": "Studio", "description": "A studio with everything.", "required": ["team"],
@@ -309,7 +280,7 @@ async fn forms(site: Arc<Site>) -> anyhow::Result<()> {
 
 async fn live(site: Arc<Site>) -> anyhow::Result<()> {
     let cluster = site.cluster().await?;
-    let template = Template::new("live", "1.0").annotation(keys::UPGRADE_DEADLINE, DEADLINE);
+    let template = Template::new("live", "1.0").annotation(keys::UPGRADE_DEADLINE, "300");
     cluster.apply(&template).await?;
     let alice = site.api("alice").await?;
     until("the template to be known", LONG, || async {
@@ -319,13 +290,22 @@ async fn live(site: Arc<Site>) -> anyhow::Result<()> {
     .await?;
     let signal = site.data_dir().join("live-is-to-change");
     let file = signal.to_str().context("folder of the site")?;
+    // The new version fails as soon as this is there, and not before.
+    let fail = site.data_dir().join("live-is-to-fail");
+    let fail = fail.to_str().context("folder of the site")?;
+    let script = format!("until test -e '{fail}'; do sleep 0.1; done; exit 3");
     let edit = async {
         signalled(&signal).await?;
-        cluster
-            .apply(&template.image("example.com/there-is-none:9"))
-            .await
+        let failing = template
+            .container("command", json!(["/bin/sh", "-c", script]))
+            .pod("restartPolicy", json!("Never"));
+        cluster.apply(&failing).await
     };
-    let env = [("TEMPLATE", "live"), ("APPLY_FILE", file)];
+    let env = [
+        ("TEMPLATE", "live"),
+        ("APPLY_FILE", file),
+        ("FAIL_FILE", fail),
+    ];
     let (report, edited) = tokio::join!(browse(&site, "live.mjs", &env), edit);
     let report = report?;
     edited?;
@@ -339,7 +319,7 @@ async fn live(site: Arc<Site>) -> anyhow::Result<()> {
     assert!(text("outdated").contains('→'), "{}", text("outdated"));
     for told in ["failed", "row"] {
         assert!(
-            text(told).contains("ErrImagePull") || text(told).contains("ImagePullBackOff"),
+            text(told).contains("container main ended with exit code 3"),
             "{told}: {}",
             text(told)
         );
@@ -419,102 +399,6 @@ async fn outage(site: Arc<Site>) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn bulk(site: Arc<Site>) -> anyhow::Result<()> {
-    let (alice, bob, admin) = (
-        site.api("alice").await?,
-        site.api("bob").await?,
-        site.api("admin").await?,
-    );
-    everyone_gone(&admin).await?;
-    let template =
-        |name: &str| Template::new(name, "1.0").annotation(keys::UPGRADE_DEADLINE, DEADLINE);
-    let (hers, his, bad) = (
-        template("bulk-hers"),
-        template("bulk-his"),
-        template("bulk-bad"),
-    );
-    site.spawn(&alice, &hers, json!({})).await?;
-    site.spawn(&bob, &his, json!({})).await?;
-    site.spawn(&bob, &bad, json!({})).await?;
-    let cluster = site.cluster().await?;
-    let signal = site.data_dir().join("bulk-is-to-change");
-    let edit = async {
-        signalled(&signal).await?;
-        cluster.apply(&hers.version("2.0")).await?;
-        cluster.apply(&his.version("2.0")).await?;
-        cluster
-            .apply(&bad.image("example.com/there-is-none:9"))
-            .await
-    };
-    let env = [
-        ("HERS", "bulk-hers"),
-        ("HIS", "bulk-his"),
-        ("BAD", "bulk-bad"),
-        ("APPLY_FILE", signal.to_str().context("folder of the site")?),
-    ];
-    let (report, edited) = tokio::join!(browse(&site, "bulk.mjs", &env), edit);
-    let report = report?;
-    edited?;
-    assert_eq!(report["upToDate"], json!({"admin": 0, "alice": 0}));
-    assert_eq!(report["outdated"], json!({"admin": 1, "alice": 0}));
-    let owners: Vec<String> = serde_json::from_value(report["owners"].clone())?;
-    let starts: Vec<bool> = ["alice", "bob"]
-        .iter()
-        .zip(&owners)
-        .map(|(name, heading)| heading.starts_with(name))
-        .collect();
-    assert_eq!((owners.len(), starts), (2, vec![true, true]), "{owners:?}");
-    assert_eq!(
-        report["direct"],
-        json!([
-            403,
-            "Forbidden: Only admin users can upgrade all workspaces"
-        ])
-    );
-    for id in ["bulk-hers", "bulk-his", "bulk-bad"] {
-        assert_eq!(report["plan"][id][0], "upgrade", "{}", report["plan"]);
-    }
-    assert_eq!(report["heading"], "Upgrade of 3 outdated workspaces");
-    assert_eq!(report["progress"], json!(["3", "3"]));
-    assert_eq!(
-        report["rows"].as_object().map(serde_json::Map::len),
-        Some(3)
-    );
-    for (id, state) in [
-        ("bulk-hers", "succeeded"),
-        ("bulk-his", "succeeded"),
-        ("bulk-bad", "failed"),
-    ] {
-        assert_eq!(report["rows"][id][0], state, "{}", report["rows"]);
-    }
-    let why = report["rows"]["bulk-bad"][1].as_str().context("row")?;
-    assert!(why.contains("there-is-none"), "{why}");
-    assert_eq!(
-        (&report["failed"], &report["reloaded"], &report["found"]),
-        (&json!(1), &json!(1), &json!(1))
-    );
-    // Whoever asked, they are still theirs.
-    assert_eq!(bob.workspace("bulk-his").await?["owner"], "bob");
-    only_of_status(&report, &["403"])
-}
-
-/// Deletes every workspace of the scenarios before.
-async fn everyone_gone(admin: &Api) -> anyhow::Result<()> {
-    let list = || async { admin.get("/api/v1/workspaces").await?.expect(200) };
-    let all = list().await?;
-    for workspace in all["workspaces"].as_array().context("workspaces")? {
-        let id = workspace["id"].as_str().context("id")?;
-        let path = format!("/api/v1/workspaces/{id}");
-        admin.ask(reqwest::Method::DELETE, &path, None).await?;
-    }
-    until("all workspaces to be gone", LONG, || async {
-        let left = list().await?;
-        let gone = left["workspaces"].as_array().is_some_and(Vec::is_empty);
-        Ok(Observation::when(gone, (), left))
-    })
-    .await
-}
-
 /// The console complained of pages with these statuses, and of nothing else.
 fn only_of_status(report: &Value, statuses: &[&str]) -> anyhow::Result<()> {
     let complaints = report["complaints"].as_array().context("complaints")?;
@@ -536,34 +420,4 @@ fn only_of_status(report: &Value, statuses: &[&str]) -> anyhow::Result<()> {
         "{texts:?}"
     );
     Ok(())
-}
-
-/// A workspace whose upgrade was tried and failed, for its page to say so; and that operation.
-async fn failed_upgrade(site: &Site) -> anyhow::Result<String> {
-    let alice = site.api("alice").await?;
-    let template = Template::new("looks-failed", "1.0").annotation(keys::UPGRADE_DEADLINE, "2");
-    let id = site
-        .spawn(&alice, &template, json!({"name": "Upgrade that failed"}))
-        .await?;
-    site.cluster()
-        .await?
-        .apply(&template.image("example.com/there-is-none:9"))
-        .await?;
-    let begun = until("an upgrade to begin", LONG, || async {
-        let answer = alice.upgrade(&id).await?;
-        let operation = answer["operationId"].as_str().map(ToOwned::to_owned);
-        Ok(match operation {
-            Some(operation) => Observation::Holds(operation),
-            None => Observation::NotYet(answer.to_string()),
-        })
-    })
-    .await?;
-    until("the upgrade to have failed", LONG, || async {
-        let workspace = alice.workspace(&id).await?;
-        let failed =
-            workspace["lastUpgradeError"].is_string() && workspace["operationId"].is_null();
-        Ok(Observation::when(failed, (), workspace))
-    })
-    .await?;
-    Ok(begun)
 }
