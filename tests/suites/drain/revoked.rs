@@ -132,7 +132,7 @@ impl Switch {
 
     /// The switch is revoked: nobody is cut off, new requests go to the old pod whatever becomes of
     /// the new one, and that one goes with its last socket.
-    async fn is_revoked(mut self, reason: &str) -> anyhow::Result<()> {
+    async fn ends_revoked(mut self, reason: &str) -> anyhow::Result<()> {
         upgrade(
             &self.cluster,
             &self.id,
@@ -202,7 +202,7 @@ pub(super) async fn before_commit(site: Arc<Site>) -> anyhow::Result<()> {
             switch.sockets_live().await?;
         }
     }
-    switch.is_revoked("ReadinessLost").await
+    switch.ends_revoked("ReadinessLost").await
 }
 
 pub(super) async fn after_commit(site: Arc<Site>) -> anyhow::Result<()> {
@@ -216,5 +216,5 @@ pub(super) async fn after_commit(site: Arc<Site>) -> anyhow::Result<()> {
     switch.sockets_live().await?;
     let seen = switch.alice.operation(&switch.operation).await?;
     assert_eq!(seen["state"], "running", "{seen}");
-    switch.is_revoked("ReadinessLost").await
+    switch.ends_revoked("ReadinessLost").await
 }
