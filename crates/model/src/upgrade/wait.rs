@@ -88,7 +88,8 @@ pub enum Wait {
         /// How much longer.
         left: i64,
     },
-    /// The pod of another claimant holds on; an admin has to look.
+    /// There are pods beside the workspace's own: they go once traffic passes them and nobody uses
+    /// them.
     Duplicates {
         /// How many pods too many.
         extra: usize,
