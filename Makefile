@@ -7,7 +7,7 @@ ARGS ?=
 # Folder of the cluster of `make cluster`.
 CLUSTER ?= target/cluster
 # Binaries that images are made of: release or debug. By default `make image` takes release, and
-# `make cluster-test` debug, which are quick to build.
+# `make cluster-test` debug, which are quick to build. `make crash` takes release: it runs more.
 PROFILE ?=
 
 .PHONY: help
@@ -32,6 +32,16 @@ test: deps-test ## Unit, property and black-box tests over real processes, brows
 kill: deps-test ## kill -9 of control at every call of an upgrade, before and after it, with traffic all along
 	$(CARGO) build --workspace --bins
 	NOGOO9_TEST_KILL=all $(CARGO) test -p nogoo9-tests --test kill
+
+.PHONY: noon
+noon: deps-test ## Upgrade 200 workspaces at once, in use, while control is killed; results in target/results/noon
+	$(CARGO) build --workspace --bins
+	NOGOO9_TEST_NOON=200 $(CARGO) test -p nogoo9-tests --test noon
+
+.PHONY: crash
+crash: deps-build ## 200,000 crash schedules of the upgrade engine, each from its seed, in 10 minutes at most
+	NOGOO9_CRASH_SCHEDULES=200000 NOGOO9_CRASH_SECONDS=600 \
+	  $(CARGO) test $(if $(filter debug,$(PROFILE)),,--release) --workspace --test schedules -- --nocapture
 
 .PHONY: lint
 lint: deps-build deps-lint ## Formatting, lints, and who may depend on whom
