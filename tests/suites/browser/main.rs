@@ -319,7 +319,7 @@ async fn live(site: Arc<Site>) -> anyhow::Result<()> {
     assert!(text("outdated").contains('→'), "{}", text("outdated"));
     for told in ["failed", "row"] {
         assert!(
-            text(told).contains("container main ended with exit code 3"),
+            text(told).contains("container workspace ended with exit code 3"),
             "{told}: {}",
             text(told)
         );

@@ -58,7 +58,7 @@ async fn create_show_change_and_delete() {
 
     make_ready(&pods, "web").await;
     let waited = kubectl
-        .ok(&["wait", "--for=condition=Ready", "pod/web", "--timeout=20s"])
+        .ok(&["wait", "--for=condition=Ready", "pod/web", "--timeout=120s"])
         .await;
     assert_eq!(waited, "pod/web condition met\n");
     let table = kubectl

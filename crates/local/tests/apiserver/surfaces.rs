@@ -219,7 +219,7 @@ async fn tokens_decide_what_is_allowed() {
         1
     );
     let watch = reader
-        .watch(&kube::api::WatchParams::default().timeout(1), "0")
+        .watch(&kube::api::WatchParams::default().timeout(60), "0")
         .await
         .unwrap();
     assert!(watch.boxed().try_next().await.unwrap().is_some());
