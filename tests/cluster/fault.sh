@@ -7,7 +7,7 @@
 #
 #   fault.sh RUN power-cut I    the node is gone with everything on it, and nobody is told
 #   fault.sh RUN boot I         it comes back; its pods start again, at other addresses
-#   fault.sh RUN cut-api I      its kubelet cannot reach the API server; its pods serve on
+#   fault.sh RUN cut-api I      it and its pods lose the API server; the pods serve on
 #   fault.sh RUN heal-api I
 #   fault.sh RUN cut I          nobody can reach it or its pods; they run on
 #   fault.sh RUN heal I
@@ -36,8 +36,16 @@ kill-container)
   ;;
 power-cut) "$here/node-stop.sh" "$run" "$i" KILL ;;
 boot) "$here/node.sh" "$run" "$i" ;;
-cut-api) inside ip route replace blackhole "$HOST_IP" ;;
-heal-api) inside ip route del blackhole "$HOST_IP" ;;
+cut-api)
+  inside ip route replace blackhole "$HOST_IP"
+  # The other way, too: what the API server still sent on open connections would be heard.
+  inside nft "add table ip cut; add chain ip cut replies { type filter hook prerouting priority raw; };
+    add rule ip cut replies ip saddr $HOST_IP drop"
+  ;;
+heal-api)
+  inside nft delete table ip cut
+  inside ip route del blackhole "$HOST_IP"
+  ;;
 cut) ip link set "nogoo9-$i" down ;;
 heal)
   ip link set "nogoo9-$i" up
