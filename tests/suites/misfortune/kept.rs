@@ -5,7 +5,7 @@ use super::doomed::{claimed, one_writer};
 use super::eyes::Eyes;
 use super::files::{read_file, write_file};
 use super::stage::{
-    at_rest, back_on_old, begin, ended, offer, served, spawn, text, tidy, workspace,
+    at_rest, back_on_old, begin, ended, offer, served, spawn, text, tidy, tool, workspace,
 };
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::{Container, Pod};
@@ -106,7 +106,8 @@ pub(super) async fn all_that_a_template_changes_lands(target: Arc<Target>) -> an
     tidy(&target, &[id], &[&template]).await
 }
 
-/// Waits until the workspace's only pod tells of that operation as the newest.
+/// Waits until the workspace's only pod tells of that operation as the newest; the workspace itself
+/// says the same.
 async fn tells(target: &Target, owner: &str, id: &str, operation: &Value) -> anyhow::Result<()> {
     let told = until(&format!("{id} to tell of its upgrade"), LONG, || async {
         let pods = target.cluster().pods(id).await?;
@@ -124,16 +125,24 @@ async fn tells(target: &Target, owner: &str, id: &str, operation: &Value) -> any
     })
     .await?;
     let upgraded = &operation["targets"][0];
-    let facts = json!({
-        "id": operation["operationId"],
-        "from": upgraded["fromVersion"],
-        "to": upgraded["toVersion"],
-        "actor": owner,
-        "startedAt": operation["startedAt"],
-        "finishedAt": operation["finishedAt"],
-        "state": operation["state"],
-    });
-    assert_eq!(told, facts);
+    let facts = |id: &str| {
+        json!({
+            id: operation["operationId"],
+            "from": upgraded["fromVersion"],
+            "to": upgraded["toVersion"],
+            "actor": owner,
+            "startedAt": operation["startedAt"],
+            "finishedAt": operation["finishedAt"],
+            "state": operation["state"],
+        })
+    };
+    assert_eq!(told, facts("id"));
+    let (api, shown) = (target.api(owner).await?, facts("operationId"));
+    until(&format!("{id} to show its upgrade"), LONG, || async {
+        let seen = api.workspace(id).await?;
+        Ok(Observation::when(seen["lastUpgrade"] == shown, (), seen))
+    })
+    .await?;
     Ok(())
 }
 
@@ -266,6 +275,13 @@ pub(super) async fn files_and_inputs_survive(target: Arc<Target>) -> anyhow::Res
     offer(&target, &template.clone().version("2.0")).await?;
     upgraded(&target, "alice", id).await?;
     holds("2.0").await?;
-    assert_eq!(eyes.close().await?.versions(), ["1.0", "2.0"]);
+    let second = write_file(&target, "alice", id, "second.bin").await?;
+    let arguments = json!({"id": id});
+    let answer = tool(&target, "alice", "rollback_workspace", arguments).await?;
+    settled(&target, "alice", id, &answer).await?;
+    holds("1.0").await?;
+    // What was written with the newer version is not lost with it.
+    assert_eq!(read_file(&target, "alice", id, "second.bin").await?, second);
+    assert_eq!(eyes.close().await?.versions(), ["1.0", "2.0", "1.0"]);
     tidy(&target, &[id], &[&template]).await
 }
