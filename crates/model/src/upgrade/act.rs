@@ -12,6 +12,10 @@ use serde_json::{Value, json};
 const STUCK_AFTER: i64 = 30;
 
 /// One conditional write.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one at a time: it is decided, made and forgotten"
+)]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
     /// Create this pod; "already exists" is success if the pod is the one that was meant.
