@@ -147,7 +147,7 @@ async fn take_back(
     let workspace = &target.workspace;
     for _ in 0..TRIES {
         let Some(stored) = parts.cluster.living(workspace).await? else {
-            return Err(Denied::AccessDenied.into());
+            return as_it_is(parts, caller, id).await;
         };
         let by = Cancelled {
             actor: caller.sub.clone(),
@@ -156,7 +156,9 @@ async fn take_back(
         let next = match stored.value.cancel_upgrade(id, by) {
             Ok(Some(next)) => next,
             // The stored operation lags behind the record: it has ended, or is being taken back.
-            Ok(None) | Err(NotCancelled::NotUnderWay) => break,
+            Ok(None) | Err(NotCancelled::NotUnderWay) => {
+                return as_it_is(parts, caller, id).await;
+            }
             Err(refused @ NotCancelled::TooLate) => return Err(refused.into()),
         };
         match parts.cluster.put_record(&stored, &next).await {
@@ -175,13 +177,16 @@ async fn take_back(
                     })
                 })
                 .await;
-                let stored = visible(parts, caller, id).await?;
-                return Ok(show(parts, &stored).await);
+                return as_it_is(parts, caller, id).await;
             }
             Err(ClusterError::Conflict { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }
+    Err(ServiceError::Contended)
+}
+
+async fn as_it_is(parts: &Parts, caller: &Caller, id: &str) -> Answer<Operation> {
     let stored = visible(parts, caller, id).await?;
     Ok(show(parts, &stored).await)
 }
