@@ -42,7 +42,7 @@ impl Leadership {
     /// Resolves once it leads; never, if nobody stands for election any more.
     pub async fn gained(&mut self) {
         if self.0.wait_for(|leads| *leads).await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 
@@ -50,7 +50,7 @@ impl Leadership {
     pub async fn lost(&mut self) {
         // Whoever resigns says so first. Without an election there is nothing to lose.
         if self.0.wait_for(|leads| !leads).await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 

@@ -115,7 +115,7 @@ async fn send(cluster: Cluster, instance: String, mut notes: mpsc::Receiver<Note
                 tracing::warn!(%error, "Events cannot be told; give control the right to create them");
             }
             Err(error) => {
-                tracing::debug!(reason = note.reason.as_str(), %error, "an Event was not sent")
+                tracing::debug!(reason = note.reason.as_str(), %error, "an Event was not sent");
             }
         }
     }
