@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 /// Longest wait for anything that takes processes to start or end.
-const LONG: Duration = Duration::from_secs(120);
+const LONG: Duration = Duration::from_secs(240);
 
 /// Whether this is `make kill`.
 fn thorough() -> bool {
@@ -23,7 +23,7 @@ fn thorough() -> bool {
 }
 
 fn main() -> ExitCode {
-    let limit = if thorough() { 3600 } else { 600 };
+    let limit = if thorough() { 7200 } else { 1200 };
     Suite::on(Stage::up())
         // One after the other: both kill the same control.
         .parallel(1)
