@@ -15,7 +15,7 @@ use serde_json::json;
 use std::sync::Arc;
 
 /// How long a template gives a new pod where it takes its time to tell that it is no good.
-const SHORT: &str = "20";
+const SHORT: &str = "40";
 /// A new version that will not be ready.
 const NEVER: &str = "3600000";
 
