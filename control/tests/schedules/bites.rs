@@ -2,9 +2,11 @@
 //! that an upgrade rests on. With any of them in place, schedules must break a law; see the list in
 //! `main.rs`.
 
-use crate::api::{By, Kind, Server, failure, map};
+use crate::api::{By, Kind, Server, map};
 use crate::laws::{Seen, decode};
-use crate::scenario::SECRET;
+use crate::request::failure;
+use crate::scenario::{ALL, SECRET};
+use crate::schedule::{Fault, Schedule};
 use crate::wire::{Answer, Call};
 use data_encoding::BASE64;
 use http::Method;
@@ -77,7 +79,7 @@ impl Bite {
     ];
 
     /// Scenarios that show it.
-    pub(crate) fn scenarios(self) -> &'static [&'static str] {
+    fn scenarios(self) -> &'static [&'static str] {
         match self {
             Self::NoDeletePreconditions => &["stray", "stray-in-upgrade", "beside-flaps"],
             Self::NoRecordPrecondition | Self::NoOperationPrecondition => {
@@ -98,6 +100,20 @@ impl Bite {
         }
     }
 
+    /// Schedules that may notice it, one after the other.
+    pub(crate) fn schedule(self, seed: u64) -> Schedule {
+        let names = self.scenarios();
+        let place = usize::try_from(seed).unwrap();
+        let name = names[place % names.len()];
+        // What is overwritten must have been sent before: one such call is late.
+        let late = (1 + place / names.len(), Fault::CrashLate);
+        Schedule {
+            scenario: ALL.iter().position(|known| known.name == name).unwrap(),
+            strike: (self == Self::NoOperationPrecondition).then_some(late),
+            seed,
+        }
+    }
+
     /// Seconds that the executor's clock is ahead.
     pub(crate) fn ahead(self) -> i64 {
         if self == Self::SkipSettle { 60 } else { 0 }
@@ -108,13 +124,13 @@ impl Bite {
         let to = |kind: &str| call.path.contains(kind);
         match (self, &call.method) {
             (Self::NoDeletePreconditions, &Method::DELETE) if to("/pods/") => {
-                call.body = Value::Null
+                call.body = Value::Null;
             }
             (Self::NoRecordPrecondition, &Method::PUT) if to("/secrets/") => {
-                forget_version(&mut call.body)
+                forget_version(&mut call.body);
             }
             (Self::NoOperationPrecondition, &Method::PUT) if to("/configmaps/") => {
-                forget_version(&mut call.body)
+                forget_version(&mut call.body);
             }
             (Self::CreateWithoutGate, &Method::POST) if to("/pods") => {
                 map(&mut call.body["spec"]).remove("schedulingGates");
@@ -124,10 +140,10 @@ impl Bite {
                 call.body["metadata"]["name"] = json!(format!("{name}-{calls}"));
             }
             (Self::OwnerLost, &Method::PUT) if to("/secrets/") => {
-                rewrite(&mut call.body, |record| record["owner"] = json!("mallory"))
+                rewrite(&mut call.body, |record| record["owner"] = json!("mallory"));
             }
             (Self::GenerationLost, &Method::PUT) if to("/secrets/") => {
-                rewrite(&mut call.body, |record| record["generation"] = json!(0))
+                rewrite(&mut call.body, |record| record["generation"] = json!(0));
             }
             _ => {}
         }

@@ -226,7 +226,7 @@ fn constant(old: &Record, new: &Record) -> Result<(), Broken> {
     if facts(old) != facts(new) || (old.since != new.since && !anew) {
         return Err(format!("{:?} became {:?}", facts(old), facts(new)));
     }
-    if new.generation < old.generation && !anew {
+    if new.generation < old.generation {
         return Err(format!(
             "generation {} became {}",
             old.generation, new.generation

@@ -25,7 +25,7 @@ pub(crate) enum When {
     Upgrading,
     /// Its successor exists, or the upgrade is over already.
     Beside,
-    /// It was deleted: no pod is left.
+    /// It was deleted, and nothing is left but the memory of it.
     Gone,
 }
 
@@ -68,6 +68,7 @@ pub(crate) enum End {
     Gone,
 }
 
+#[derive(Clone, Copy)]
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) ids: &'static [&'static str],

@@ -51,6 +51,7 @@ mod command;
 mod kubelet;
 mod laws;
 mod plan;
+mod request;
 mod rng;
 mod scenario;
 mod schedule;
@@ -70,7 +71,7 @@ use std::time::{Duration, Instant};
 use world::{Base, run};
 
 /// The command that repeats one schedule.
-const AGAIN: &str = "cargo test -p nogoo9-control --test crash repeat -- --nocapture";
+const AGAIN: &str = "cargo test -p nogoo9-control --test schedules repeat -- --nocapture";
 /// Schedules in `make test`, about.
 const FEW: usize = 2_400;
 /// Schedules that must notice a fault, at most.
@@ -257,17 +258,7 @@ fn every_deliberate_fault_is_noticed() {
 /// The first schedule that notices a fault, and how.
 async fn noticed(base: &Base, bite: Bite) -> Option<(Schedule, String)> {
     for seed in 0..PATIENCE {
-        let names = bite.scenarios();
-        let name = names[usize::try_from(seed).unwrap() % names.len()];
-        let scenario = ALL
-            .iter()
-            .position(|scenario| scenario.name == name)
-            .unwrap();
-        let schedule = Schedule {
-            scenario,
-            strike: None,
-            seed,
-        };
+        let schedule = bite.schedule(seed);
         if let Err(broken) = run(base, schedule, Some(bite), false).await {
             let first: String = broken
                 .lines()

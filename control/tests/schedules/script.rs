@@ -41,8 +41,7 @@ impl World<'_> {
         };
         match (when, record) {
             (When::Now, _) => true,
-            (When::Gone, Some(_)) => false,
-            (When::Gone, None) => true,
+            (When::Gone, record) => record.is_none_or(Record::is_gone),
             (_, None) => false,
             (When::Ready, Some(record)) => {
                 record.upgrade.is_none()

@@ -31,14 +31,15 @@ async fn spawn(cluster: &Cluster, scenario: &Scenario, id: &str) -> Result<(), C
         Ok(()) => Ok(()),
         // By an earlier attempt whose answer was lost; or by what was there before.
         Err(ClusterError::Exists { .. }) => {
-            let there = cluster.record(id).await?;
-            match there {
-                Some(there)
-                    if there.value.owner == OWNER && there.value.desired == record.desired =>
-                {
-                    Ok(())
-                }
-                _ => Err(early("spawn", id)),
+            let Some(there) = cluster.record(id).await? else {
+                return Err(early("spawn", id));
+            };
+            if there.value.owner == OWNER && there.value.desired == record.desired {
+                return Ok(());
+            }
+            match there.value.succeed(record) {
+                Some(next) => cluster.put_record(&there, &next).await,
+                None => Err(early("spawn", id)),
             }
         }
         Err(error) => Err(error),

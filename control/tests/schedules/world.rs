@@ -219,7 +219,7 @@ impl<'a> World<'a> {
                     let (call, _, seen) = self.late.remove(index);
                     let answer = self.server.answer(&call, By::Actor(self.actors.len()));
                     self.note(|| format!("late: {call} -> {}", answer.code));
-                    self.look(Some(seen))?;
+                    self.look(Some(&seen))?;
                 }
             }
             self.look(None)?;

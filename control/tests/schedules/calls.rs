@@ -1,7 +1,8 @@
 //! What becomes of a call: it is carried out, or a fault strikes; and what its maker does then.
 
-use crate::api::{By, Kind, failure, workspace};
+use crate::api::{By, Kind, workspace};
 use crate::laws::{Broken, Seen};
+use crate::request::failure;
 use crate::scenario::SECRET;
 use crate::schedule::{FAULTS, Fault};
 use crate::wire::{Answer, Call, Waiting, connect};
@@ -52,13 +53,13 @@ impl World<'_> {
             }
         };
         actor.work = None;
-        self.done(index, done)
+        self.done(index, &done)
     }
 
     /// A look or a command is over.
-    fn done(&mut self, index: usize, done: Result<Done, ClusterError>) -> Result<(), Broken> {
+    fn done(&mut self, index: usize, done: &Result<Done, ClusterError>) -> Result<(), Broken> {
         let now = self.server.now;
-        if let Err(error) = &done {
+        if let Err(error) = done {
             self.note(|| format!("#{index}: {error}"));
             if error.to_string().contains(SECRET) {
                 return Err(format!("an error tells a secret: {error}"));
@@ -77,7 +78,7 @@ impl World<'_> {
         }
         actor.due = match done {
             _ if actor.again => Some(now),
-            Ok(Done::Pass(Next::At(at))) => Some(at.max(now + 1)),
+            Ok(Done::Pass(Next::At(at))) => Some((*at).max(now + 1)),
             Ok(Done::Pass(Next::Soon)) => Some(now),
             Ok(_) => None,
             Err(ClusterError::Conflict { .. } | ClusterError::Exists { .. }) => Some(now),
@@ -127,7 +128,7 @@ impl World<'_> {
         }
         match fault {
             Some(Fault::CrashBefore | Fault::CrashReplyLost | Fault::CrashLate) => {
-                self.crash(index)
+                self.crash(index);
             }
             Some(Fault::CrashAfter) => {
                 self.go_on(index).await?;
@@ -212,7 +213,7 @@ impl World<'_> {
     }
 
     /// Checks what has changed, and tells those who watch. `late`: what the maker of a late call knew.
-    pub(crate) fn look(&mut self, late: Option<Seen>) -> Result<(), Broken> {
+    pub(crate) fn look(&mut self, late: Option<&Seen>) -> Result<(), Broken> {
         if self.server.changes.is_empty() {
             return Ok(());
         }
@@ -220,7 +221,7 @@ impl World<'_> {
         let actors = &self.actors;
         let seen = |by: usize| match actors.get(by) {
             Some(actor) => actor.seen.clone(),
-            None => late.clone().unwrap_or_default(),
+            None => late.cloned().unwrap_or_default(),
         };
         self.laws.check(&changes, &self.server, seen)?;
         let objects = changes
