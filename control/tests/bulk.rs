@@ -69,12 +69,6 @@ struct World {
     _worker: AbortOnDropHandle<()>,
 }
 
-/// A second engine, which believes that it leads as the first one does.
-struct Rival {
-    _caches: Arc<Caches>,
-    _worker: AbortOnDropHandle<()>,
-}
-
 impl Drop for World {
     fn drop(&mut self) {
         self.stop.cancel();
@@ -117,23 +111,6 @@ impl World {
             settings,
             stop,
             _worker: AbortOnDropHandle::new(worker),
-        }
-    }
-
-    /// Another engine beside this world's.
-    async fn rival(&self) -> Rival {
-        let cluster = self.site.cluster(&Faults::default());
-        let (engine, worker) = Engine::new(EngineConfig {
-            cluster: cluster.clone(),
-            proxies: self.proxies.clone(),
-        });
-        let caches = Arc::new(Caches::start(&cluster, move |id: &str| engine.poke(id)));
-        let worker = worker.run(caches.clone(), Leadership::unopposed(), self.stop.clone());
-        let worker = AbortOnDropHandle::new(tokio::spawn(worker));
-        caches.synced().await;
-        Rival {
-            _caches: caches,
-            _worker: worker,
         }
     }
 
@@ -409,9 +386,8 @@ async fn every_write_may_be_the_last() {
 }
 
 #[tokio::test]
-async fn two_drivers_and_two_engines_at_once_do_it_once() {
+async fn two_drivers_at_once_do_it_once() {
     let world = World::start().await;
-    let _rival = world.rival().await;
     let owners = owners("u", 6);
     world.template("image:1").await;
     world.spawn(&owners, &["a", "b", "c", "d"]).await;

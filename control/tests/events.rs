@@ -8,7 +8,7 @@
 
 mod support;
 
-use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use nogoo9_control::cluster::{Cluster, DeletionCap};
@@ -126,9 +126,6 @@ async fn a_volume_whose_secret_is_missing_ends_the_upgrade_and_a_slow_one_does_n
     let site = Site::start().await;
     let id = "unmounted";
     asked(&site, Case::SideBySide, id).await;
-    let node: Node = serde_json::from_value(json!({"metadata": {"name": "n1"}})).unwrap();
-    let nodes: Api<Node> = Api::all(site.admin.clone());
-    nodes.create(&PostParams::default(), &node).await.unwrap();
     let clean = site.cluster(&Faults::default());
     until_quiet(&clean, id).await;
     let pods = clean.pods(id).await.unwrap();
