@@ -130,7 +130,7 @@ fn stands(operation: &operation::Operation) -> bool {
 }
 
 /// Longest time that a command waits until lists show what it did.
-const SEEN: Duration = Duration::from_secs(1);
+const SEEN: Duration = Duration::from_secs(3);
 
 /// Waits until the watch shows the operation as it should be; not for ever, since the watch may be
 /// down while writes work.

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Longest time that a command waits until lists show what it did.
-const SHOWN: Duration = Duration::from_secs(1);
+const SHOWN: Duration = Duration::from_secs(3);
 
 pub(super) fn list(parts: &Parts, caller: &Caller, args: &ListWorkspaces) -> Answer<Workspaces> {
     allow_reading(caller)?;

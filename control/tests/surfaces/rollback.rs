@@ -174,8 +174,11 @@ async fn an_id_that_was_just_deleted_is_its_owners_alone_for_a_while() {
             answer.status == 403 && world.pods_of("dev").await.is_empty()
         })
         .await;
-    let listed = world.get("admin", "/workspaces").await;
-    assert_eq!(listed["workspaces"], json!([]), "to people it is not there");
+    world
+        .until("to people it is not there", || async {
+            world.get("admin", "/workspaces").await["workspaces"] == json!([])
+        })
+        .await;
     let spawn = json!({"id": "dev", "template": "sample"});
     let taken = world
         .api("bob", Method::POST, "/workspaces", Some(spawn.clone()))
@@ -183,6 +186,11 @@ async fn an_id_that_was_just_deleted_is_its_owners_alone_for_a_while() {
     assert_eq!(taken.status, 409, "{}", taken.body);
     assert!(taken.body.contains("try again then"), "{}", taken.body);
     world.spawn("alice", spawn).await;
+    world
+        .until("its pod", || async {
+            !world.pods_of("dev").await.is_empty()
+        })
+        .await;
     let second = world.pods_of("dev").await.remove(0);
     assert_ne!(second.metadata.name.as_deref(), first["podName"].as_str());
 }
