@@ -73,7 +73,7 @@ use world::{Base, run};
 /// The command that repeats one schedule.
 const AGAIN: &str = "cargo test -p nogoo9-control --test schedules repeat -- --nocapture";
 /// Schedules in `make test`, about.
-const FEW: usize = 2_400;
+const FEW: usize = 2_300;
 /// Schedules that must notice a fault, at most.
 const PATIENCE: u64 = 1_500;
 
