@@ -57,12 +57,10 @@ async fn nothing_left(dir: &Path) {
 /// A kubeconfig whose cluster answers nobody: a port that no program of ours ever gets.
 fn kubeconfig_to_nowhere(dir: &Path) -> String {
     let path = dir.join("nowhere.kubeconfig");
-    let text = format!(
-        "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
-         clusters: [{{name: c, cluster: {{server: \"https://127.0.0.1:9\"}}}}]\n\
-         users: [{{name: u, user: {{token: secret-of-the-kubeconfig}}}}]\n\
-         contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n"
-    );
+    let text = "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+         clusters: [{name: c, cluster: {server: \"https://127.0.0.1:9\"}}]\n\
+         users: [{name: u, user: {token: secret-of-the-kubeconfig}}]\n\
+         contexts: [{name: c, context: {cluster: c, user: u}}]\n";
     std::fs::write(&path, text).unwrap();
     path.display().to_string()
 }
