@@ -121,7 +121,8 @@ pub(crate) fn bench(criterion: &mut Criterion) {
         let unshown = Observed {
             record,
             pods,
-            probes: &[],            proxies: &proxies,
+            probes: &[],
+            proxies: &proxies,
             operation: None,
             refused: None,
         };
