@@ -78,6 +78,12 @@ async fn the_claim_is_made_once_and_before_the_pod() {
     }
 }
 
+/// Whether nothing is left of the workspace but the memory of it.
+async fn is_gone(cluster: &Cluster, id: &str) -> bool {
+    let stored = cluster.record(id).await.unwrap();
+    stored.is_some_and(|stored| stored.value.is_gone())
+}
+
 #[tokio::test]
 async fn a_deletion_with_data_leaves_no_claim_and_ends_with_the_record() {
     let site = Site::start().await;
@@ -107,7 +113,7 @@ async fn a_deletion_with_data_leaves_no_claim_and_ends_with_the_record() {
             let faults = Faults::at(n, fault);
             delete(&id, &faults).await;
             assert!(faults.struck(), "{id}");
-            assert!(cluster.record(&id).await.unwrap().is_none(), "{id}");
+            assert!(is_gone(&cluster, &id).await, "{id}");
             assert!(cluster.pods(&id).await.unwrap().is_empty(), "{id}");
             let left = claims_of(&site, &id).await;
             let staying = left
@@ -138,7 +144,7 @@ async fn a_claim_of_that_name_that_is_anothers_is_not_touched() {
     let next = stored.value.delete_with_data().unwrap();
     cluster.put_record(&stored, &next).await.unwrap();
     pass(&cluster, &proxies, "dev").await.unwrap();
-    assert!(cluster.record("dev").await.unwrap().is_none());
+    assert!(is_gone(&cluster, "dev").await);
     let left = claims(&site).get(&record.claims[0].object).await.unwrap();
     assert_eq!(left.metadata.uid, theirs.metadata.uid);
     assert!(left.metadata.deletion_timestamp.is_none());
