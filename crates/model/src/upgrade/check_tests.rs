@@ -124,6 +124,7 @@ fn a_pod_whose_node_fell_silent_is_left_alone_until_it_is_back() {
     cluster.set_ready("u1", false);
     cluster.pods[0].unseen = true;
     cluster.now = 2600;
+    steps(&mut cluster, &["record"]);
     cluster.calm();
     let error = cluster.operation().targets[0].error.clone().unwrap();
     assert_eq!(error.reason, "NodeNotReady");
