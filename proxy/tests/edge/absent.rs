@@ -329,7 +329,7 @@ async fn one_that_arrives_as_somebody_elses_is_not_there() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_was_just_stopped_says_so() {
     let stage = Stage::with(&PATIENT).await;
-    stage.serving("app", "dev", 1).await;
+    let _app = stage.serving("app", "dev", 1).await;
     stage.control.tells("dev", 200, &told("stopping"));
     stage.cluster.terminate("app").await;
     stage.routed("dev", None).await;
@@ -425,6 +425,6 @@ async fn sockets_are_told_as_programs_are() {
         .send(request("GET", &host, "/socket", &headers))
         .await;
     stage.held(1).await;
-    stage.serving("app", "dev", 1).await;
+    let _app = stage.serving("app", "dev", 1).await;
     assert_eq!(socket.head().await.status, 101);
 }
