@@ -251,6 +251,16 @@ impl Fleet {
         let report = self.load.finish().await;
         assert!(report.requests > 0);
         assert_eq!(report.failures, 0, "{:#?}", report.samples);
+        // The last blow may be a moment old.
+        until("control to be back", LONG, || async {
+            let status = self
+                .alice
+                .ask(Method::GET, "/api/v1/capabilities", None)
+                .await?
+                .status;
+            Ok(Observation::when(status == 200, (), status))
+        })
+        .await?;
         for ship in &self.ships {
             let path = format!("/api/v1/workspaces/{}?deleteData=true", ship.id);
             let reply = self.alice.ask(Method::DELETE, &path, None).await?;

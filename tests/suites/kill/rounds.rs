@@ -71,8 +71,8 @@ async fn rounds(stage: &Stage, name: &'static str, fewer_reads: usize) -> anyhow
     let fleet = Fleet::launch(stage, name, each).await?;
     let begin = Instant::now();
     // Undisturbed: which calls there are.
-    let nobody = fleet.ships.iter().map(|ship| (ship.id.clone(), None));
-    stage.strikes.watch(nobody);
+    let nobody = || fleet.ships.iter().map(|ship| (ship.id.clone(), None));
+    stage.strikes.watch(nobody());
     fleet.upgrade(stage, 1).await?;
     let mut due: BTreeMap<&str, VecDeque<Aim>> = BTreeMap::new();
     let mut planned = BTreeSet::new();
@@ -113,6 +113,8 @@ async fn rounds(stage: &Stage, name: &'static str, fewer_reads: usize) -> anyhow
             }
         }
     }
+    // What was aimed at and did not come is not struck any more.
+    stage.strikes.watch(nobody());
     let table = fleet.home().await?;
     say(&format!(
         "{} blows in {version} rounds, {missed} aims at calls that an upgrade under blows did not make, {:.1} s",
