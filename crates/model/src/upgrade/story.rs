@@ -245,6 +245,8 @@ impl Tale<'_> {
                 after.source.name
             );
             notes.extend(of(&after.successor, Reason::UpgradeStarted, &text));
+            // Who asked has stored the operation already: then its first sign is this.
+            notes.extend(self.started());
         }
         match (&self.upgrade.phase, &after.phase) {
             (Phase::Committed { .. }, Phase::Committed { .. })
