@@ -42,6 +42,8 @@ impl World<'_> {
         match (when, record) {
             (When::Now, _) => true,
             (When::Gone, record) => record.is_none_or(Record::is_gone),
+            // It was deleted, and whoever asked for it had no answer: then it is asked for again.
+            (When::Ready, None) => self.progress.get(id).is_some_and(|done| *done > 0),
             (_, None) => false,
             (When::Ready, Some(record)) => {
                 record.upgrade.is_none()
