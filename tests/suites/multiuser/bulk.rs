@@ -126,11 +126,17 @@ pub(super) async fn an_admin_upgrades_all_and_one_fails(target: Arc<Target>) -> 
     // Its parts are not operations of their own in the list.
     let listed = tool(&target, "admin", "list_operations", json!({})).await?;
     let listed = listed["operations"].as_array().cloned().unwrap_or_default();
-    let bulks: Vec<&Value> = listed
+    let itself = listed
         .iter()
-        .filter(|one| one["kind"] == "upgrade-all")
-        .collect();
-    assert_eq!(bulks.len(), 1, "{listed:?}");
+        .filter(|one| one["operationId"] == operation.as_str());
+    assert_eq!(itself.count(), 1, "{listed:?}");
+    let mut parts = listed.iter().filter(|one| {
+        let id = one["targets"][0]["id"].as_str();
+        one["kind"] == "upgrade"
+            && one["actor"] == "admin"
+            && WORKSPACES.iter().any(|(_, known, _)| Some(*known) == id)
+    });
+    assert_eq!(parts.next(), None);
     // Owners do not see who else was upgraded.
     let alices = target.api("alice").await?;
     let path = format!("/api/v1/operations/{operation}");
