@@ -6,7 +6,7 @@ use crate::api::{By, Kind, Server, map};
 use crate::laws::{Seen, decode};
 use crate::request::failure;
 use crate::scenario::{ALL, SECRET};
-use crate::schedule::{Fault, Schedule};
+use crate::schedule::Schedule;
 use crate::wire::{Answer, Call};
 use data_encoding::BASE64;
 use http::Method;
@@ -20,8 +20,6 @@ pub(crate) enum Bite {
     NoDeletePreconditions,
     /// Records are replaced whatever has become of them since they were read.
     NoRecordPrecondition,
-    /// Operations are, too.
-    NoOperationPrecondition,
     /// The original is deleted as soon as its successor is made.
     DeleteBeforeCommit,
     /// The clock runs ahead: the settle time seems over.
@@ -49,10 +47,9 @@ pub(crate) enum Bite {
 }
 
 impl Bite {
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::NoDeletePreconditions,
         Self::NoRecordPrecondition,
-        Self::NoOperationPrecondition,
         Self::DeleteBeforeCommit,
         Self::SkipSettle,
         Self::ForgetTombstone,
@@ -82,9 +79,7 @@ impl Bite {
     fn scenarios(self) -> &'static [&'static str] {
         match self {
             Self::NoDeletePreconditions => &["stray", "stray-in-upgrade", "beside-flaps"],
-            Self::NoRecordPrecondition | Self::NoOperationPrecondition => {
-                &["beside", "beside-stopped", "three-recreated"]
-            }
+            Self::NoRecordPrecondition => &["beside", "beside-stopped", "three-recreated"],
             Self::DeleteBeforeCommit
             | Self::SkipSettle
             | Self::FalseSuccess
@@ -105,11 +100,9 @@ impl Bite {
         let names = self.scenarios();
         let place = usize::try_from(seed).unwrap();
         let name = names[place % names.len()];
-        // What is overwritten must have been sent before: one such call is late.
-        let late = (1 + place / names.len(), Fault::CrashLate);
         Schedule {
             scenario: ALL.iter().position(|known| known.name == name).unwrap(),
-            strike: (self == Self::NoOperationPrecondition).then_some(late),
+            strike: None,
             seed,
         }
     }
@@ -127,9 +120,6 @@ impl Bite {
                 call.body = Value::Null;
             }
             (Self::NoRecordPrecondition, &Method::PUT) if to("/secrets/") => {
-                forget_version(&mut call.body);
-            }
-            (Self::NoOperationPrecondition, &Method::PUT) if to("/configmaps/") => {
                 forget_version(&mut call.body);
             }
             (Self::CreateWithoutGate, &Method::POST) if to("/pods") => {

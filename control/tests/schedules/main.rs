@@ -18,7 +18,6 @@
 //! |---|---|
 //! | `NoDeletePreconditions` | a pod is deleted that has changed since it was read |
 //! | `NoRecordPrecondition` | a record is written over another than was read |
-//! | `NoOperationPrecondition` | an operation that ended is changed |
 //! | `DeleteBeforeCommit` | the original goes while its successor is still on trial |
 //! | `SkipSettle` | a successor takes over right after it became ready |
 //! | `ForgetTombstone` | a pod that arrives late outlives its deleted workspace |
