@@ -126,13 +126,11 @@ pub(super) async fn a_successor_that_is_deleted(site: Arc<Site>) -> anyhow::Resu
     let template = Template::new("deleted", "1.0");
     let spoiled = template.clone().version("2.0_slow-pull-60m");
     let error = fails(&site, &template, &spoiled, async |cluster, pod| {
-        until("the successor", LONG, || async {
-            let found = cluster.pods_api().get_opt(pod).await?;
-            Ok(Observation::when(
-                found.is_some(),
-                (),
-                found.map(|pod| pod.name_any()),
-            ))
+        // One that control has not noted yet is made again, as after a create that was lost.
+        until("control to note the successor", LONG, || async {
+            let record = cluster.record("deleted").await?.unwrap_or_default();
+            let noted = record["upgrade"]["successor"]["uid"].is_string();
+            Ok(Observation::when(noted, (), record["upgrade"].clone()))
         })
         .await?;
         cluster.delete_pod(pod).await
