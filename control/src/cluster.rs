@@ -8,6 +8,7 @@ mod error;
 mod events;
 mod leases;
 mod operations;
+mod personal_tokens;
 mod pods;
 mod records;
 

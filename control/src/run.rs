@@ -6,6 +6,7 @@ use crate::config::Settings;
 use crate::http::{App, Auth, limits, router};
 use crate::lease::Election;
 use crate::login::{self, Login, LoginConfig, SESSION_TTL};
+use crate::personal::{PersonalTokens, sweep_expired};
 use crate::service::{Feed, Links, Metrics, Parts, Service};
 use crate::template::source::Source;
 use crate::upgrade::{Discovery, Engine, EngineConfig, Proxies};
@@ -216,6 +217,13 @@ impl Control {
         let (election, leadership) = Election::start(cluster.clone(), instance, gauges.leader);
         let worker = worker.run(caches.clone(), leadership.clone(), stop.clone());
         let worker = tokio::spawn(worker);
+        let policy = Arc::new(policy(settings));
+        let personal = PersonalTokens::new(cluster.clone(), policy.clone());
+        let swept = cluster.clone();
+        let sweep = leadership
+            .clone()
+            .while_leading(stop.clone(), move |stop| sweep_expired(swept.clone(), stop));
+        let sweep = tokio::spawn(sweep);
         let service = Service::new(Parts {
             cluster,
             caches: caches.clone(),
@@ -231,7 +239,6 @@ impl Control {
             leadership.while_leading(stop.clone(), move |stop| bulk::run(driven.clone(), stop));
         let bulks = tokio::spawn(bulks);
 
-        let policy = Arc::new(policy(settings));
         let (authenticator, refresher) = authenticator(settings, &key, &policy)?;
         let refresher = AbortOnDropHandle::new(refresher);
         let login = login(settings, policy, key, connection)?;
@@ -239,6 +246,7 @@ impl Control {
             service,
             auth: Auth::new(
                 Arc::new(authenticator),
+                personal,
                 &common.public.url,
                 connection.clock.clone(),
             ),
@@ -250,7 +258,7 @@ impl Control {
         let engine = tokio::spawn(async move {
             // Keys are refreshed for as long as the engine runs.
             let _refresher = refresher;
-            if let Err(error) = tokio::try_join!(worker, bulks) {
+            if let Err(error) = tokio::try_join!(worker, bulks, sweep) {
                 tracing::error!(%error, "the engine ended by itself");
                 stop.cancel();
             }

@@ -15,6 +15,7 @@ mod metrics;
 mod operations;
 mod rollback;
 mod templates;
+mod tokens;
 mod types;
 mod upgrades;
 mod view;
@@ -30,6 +31,7 @@ pub use types::*;
 pub(crate) use upgrades::{Ask, Attempt};
 
 use crate::cluster::{Caches, Cluster, Stored};
+use crate::personal::Credential;
 use crate::template::source::Source;
 use crate::upgrade::{Engine, Proxies};
 use nogoo9_model::UnixSeconds;
@@ -329,6 +331,50 @@ impl Service {
     #[must_use]
     pub fn get_capabilities(&self, caller: &Caller) -> Capabilities {
         let own = Target::Workspace {
+    /// Makes a personal access token for the caller, who is known by `by`.
+    ///
+    /// # Errors
+    /// [`ServiceError`].
+    pub async fn create_token(
+        &self,
+        caller: &Caller,
+        by: Credential,
+        args: &CreateToken,
+    ) -> Answer<CreatedToken> {
+        self.count(
+            "create_token",
+            tokens::create(&self.0, caller, by, args).await,
+        )
+    }
+
+    /// The caller's own personal access tokens, without the tokens themselves.
+    ///
+    /// # Errors
+    /// [`ServiceError`].
+    pub async fn list_tokens(
+        &self,
+        caller: &Caller,
+        by: Credential,
+    ) -> Answer<PersonalAccessTokens> {
+        self.count("list_tokens", tokens::list(&self.0, caller, by).await)
+    }
+
+    /// Ends one of the caller's own personal access tokens.
+    ///
+    /// # Errors
+    /// [`ServiceError`].
+    pub async fn revoke_token(
+        &self,
+        caller: &Caller,
+        by: Credential,
+        id: &str,
+    ) -> Answer<RevokedToken> {
+        self.count(
+            "revoke_token",
+            tokens::revoke(&self.0, caller, by, id).await,
+        )
+    }
+
             owner: &caller.sub,
             visibility: &Visibility::Private,
         };

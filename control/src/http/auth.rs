@@ -1,6 +1,7 @@
 //! Who is calling: once, in front of every handler, as an argument for it.
 
 use super::reply;
+use crate::personal::{Credential, PersonalTokens, Unproven};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -9,9 +10,14 @@ use nogoo9_identity::challenge::{challenge, metadata_url};
 use nogoo9_identity::{Authenticator, TokenError, Via};
 use nogoo9_model::UnixSeconds;
 use nogoo9_model::access::Caller;
+use nogoo9_model::personal_token::Proven;
 use nogoo9_runtime::kube::ServerClock;
 use std::sync::Arc;
 use url::Url;
+
+/// A stream that an access token opened ends after so many seconds, and whoever reads it comes back:
+/// one that was revoked meanwhile does not.
+const PERSONAL_STREAM: UnixSeconds = 45;
 
 /// Verifies the callers of control's own host.
 #[derive(Clone)]
@@ -19,6 +25,7 @@ pub struct Auth(Arc<Inner>);
 
 struct Inner {
     authenticator: Arc<Authenticator>,
+    personal: PersonalTokens,
     /// Authority of the public URL, which console cookies are bound to.
     host: String,
     metadata: String,
@@ -31,21 +38,29 @@ pub struct Until(pub UnixSeconds);
 
 /// What a request proves.
 pub enum Proof {
-    /// A verified caller, by cookie or bearer, and until when.
-    Caller(Caller, Via, Until),
+    /// A verified caller, by what, and until when.
+    Caller(Caller, Credential, Until),
     /// Nothing that counts.
     Nothing,
     /// A bearer token that is ours and does not verify.
     Refused(TokenError),
+    /// An access token of which nobody can tell now.
+    Unavailable,
 }
 
 impl Auth {
     /// For the console at `public`, whose MCP endpoint is the protected resource.
     #[must_use]
-    pub fn new(authenticator: Arc<Authenticator>, public: &Url, clock: ServerClock) -> Self {
+    pub fn new(
+        authenticator: Arc<Authenticator>,
+        personal: PersonalTokens,
+        public: &Url,
+        clock: ServerClock,
+    ) -> Self {
         let mcp = public.join("/mcp").unwrap_or_else(|_| public.clone());
         Self(Arc::new(Inner {
             authenticator,
+            personal,
             host: authority(public),
             metadata: metadata_url(&mcp),
             clock,
@@ -66,17 +81,43 @@ impl Auth {
     ) -> Proof {
         let inner = &self.0;
         let now = inner.clock.now();
+        if let Some(proof) = self.prove_personal(headers).await {
+            return match proof {
+                Ok(Proven {
+                    caller, expires, ..
+                }) => {
+                    let until = expires.min(now.saturating_add(PERSONAL_STREAM));
+                    Proof::Caller(caller, Credential::Personal, Until(until))
+                }
+                Err(Unproven::Refused(error)) => Proof::Refused(error),
+                Err(Unproven::Unavailable) => Proof::Unavailable,
+            };
+        }
         match inner
             .authenticator
             .authenticate_async(method, headers, host, now)
             .await
         {
             Ok(Some(proof)) => {
-                Proof::Caller(proof.caller().clone(), proof.via, Until(proof.expires()))
+                let by = match proof.via {
+                    Via::Cookie => Credential::Session,
+                    Via::Bearer => Credential::Provider,
+                };
+                Proof::Caller(proof.caller().clone(), by, Until(proof.expires()))
             }
             Ok(None) => Proof::Nothing,
             Err(error) => Proof::Refused(error),
         }
+    }
+
+    /// Whom the personal access token speaks for that the request proves its caller by; `None`: it does
+    /// so by none.
+    pub async fn prove_personal(
+        &self,
+        headers: &http::HeaderMap,
+    ) -> Option<Result<Proven, Unproven>> {
+        let token = self.0.authenticator.personal_token(headers)?;
+        Some(self.0.personal.prove(token).await)
     }
 
     /// 401 with the way to a token (RFC 9728).
@@ -103,13 +144,15 @@ pub fn authority(url: &Url) -> String {
 /// Lets verified callers through, with [`Caller`] among the request's extensions.
 pub async fn any_caller(State(auth): State<Auth>, mut request: Request, next: Next) -> Response {
     match auth.prove(request.method(), request.headers()).await {
-        Proof::Caller(caller, _, until) => {
+        Proof::Caller(caller, by, until) => {
             request.extensions_mut().insert(caller);
+            request.extensions_mut().insert(by);
             request.extensions_mut().insert(until);
             next.run(request).await
         }
         Proof::Nothing => auth.unauthorized(None),
         Proof::Refused(error) => auth.unauthorized(Some(error)),
+        Proof::Unavailable => reply::unproven(),
     }
 }
 
@@ -117,11 +160,12 @@ pub async fn any_caller(State(auth): State<Auth>, mut request: Request, next: Ne
 /// itself shall not drive tools.
 pub async fn bearer_caller(State(auth): State<Auth>, mut request: Request, next: Next) -> Response {
     match auth.prove(request.method(), request.headers()).await {
-        Proof::Caller(caller, Via::Bearer, _) => {
+        Proof::Caller(caller, Credential::Provider | Credential::Personal, _) => {
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
-        Proof::Caller(_, Via::Cookie, _) | Proof::Nothing => auth.unauthorized(None),
+        Proof::Caller(_, Credential::Session, _) | Proof::Nothing => auth.unauthorized(None),
         Proof::Refused(error) => auth.unauthorized(Some(error)),
+        Proof::Unavailable => reply::unproven(),
     }
 }

@@ -8,6 +8,7 @@ mod assets;
 use super::App;
 use super::auth::Proof;
 use super::reply::{self, no_store};
+use crate::personal::Credential;
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::middleware::{Next, from_fn};
@@ -84,7 +85,7 @@ async fn index(State(app): State<App>, method: Method, headers: HeaderMap) -> Re
     };
     let signed_in = matches!(
         app.auth.prove(&method, &headers).await,
-        Proof::Caller(_, nogoo9_identity::Via::Cookie, _)
+        Proof::Caller(_, Credential::Session, _)
     );
     let page = String::from_utf8_lossy(&page).replace(
         SIGNED_IN,

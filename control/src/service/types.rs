@@ -2,8 +2,10 @@
 //! than null.
 
 mod operations;
+mod tokens;
 
 pub use operations::*;
+pub use tokens::*;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, Serializer};

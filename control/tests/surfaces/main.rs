@@ -18,4 +18,5 @@ mod lifecycle;
 mod mcp;
 mod rollback;
 mod upgrades;
+mod tokens;
 mod world;

@@ -5,6 +5,7 @@ use http::{HeaderMap, Method, StatusCode};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
+use nogoo9_control::cluster::Cluster;
 use nogoo9_control::config::{Args, Settings};
 use nogoo9_control::run::{Control, Gauges};
 use nogoo9_control::service::Metrics;
@@ -266,6 +267,11 @@ impl World {
             request = request.header(*name, *value);
         }
         self.send(request).await
+    }
+
+    /// The cluster, as control sees it.
+    pub(crate) fn cluster(&self) -> Cluster {
+        Cluster::new(&self.connection, SYSTEM.into(), WORKSPACES.into())
     }
 
     /// What time does to a workspace that was deleted: it is not remembered any more.

@@ -81,6 +81,13 @@ pub fn record(id: &str) -> String {
     format!("nogoo9-ws-{}", base32_sha256(id.as_bytes(), 26))
 }
 
+/// Name of the Secret that holds what is kept of a personal access token, by its
+/// [id](crate::personal_token::id).
+#[must_use]
+pub fn personal_token(id: &str) -> String {
+    format!("nogoo9-pat-{id}")
+}
+
 /// Name of the ConfigMap that holds an operation.
 #[must_use]
 pub fn operation(operation: &str) -> String {
