@@ -3,6 +3,7 @@
 mod absent;
 mod answer;
 mod context;
+mod personal;
 mod pick;
 mod socket;
 mod upstream;
@@ -13,6 +14,7 @@ use crate::gate::{Decision, Gate, is_navigation};
 use crate::headers::{self, Mapping, Origin};
 use crate::hold::Holds;
 use crate::metrics::{By, Class, Metrics, RequestLabels};
+use crate::personal::Personal;
 use crate::reply::Reply;
 use crate::sessions::{Kind, Sessions};
 use async_trait::async_trait;
@@ -28,6 +30,7 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use context::{Failure, Hop};
+use personal::Watched;
 use pick::Picked;
 use upstream::{client_ip, peer};
 
@@ -55,6 +58,8 @@ pub struct Edge {
     pub control: Control,
     /// Asks control about workspaces without pods.
     pub asker: Asker,
+    /// Asks control about personal access tokens.
+    pub personal: Personal,
     /// What is open.
     pub sessions: Sessions,
     /// What is held.
@@ -80,13 +85,17 @@ impl ProxyHttp for Edge {
     ) -> pingora::Result<bool> {
         session.set_write_timeout(Some(CLIENT_WRITE));
         let mut decision = self.gate.decide(session.req_header(), unix_now(), false);
-        if matches!(decision, Decision::FetchKeys) {
-            self.gate.auth.bearers().keys().refetch().await;
-            decision = self.gate.decide(session.req_header(), unix_now(), true);
+        match decision {
+            Decision::FetchKeys => {
+                self.gate.auth.bearers().refetch().await;
+                decision = self.gate.decide(session.req_header(), unix_now(), true);
+            }
+            Decision::AskPersonal => decision = self.proven(session.req_header()).await,
+            _ => {}
         }
         match decision {
             Decision::Reply(reply) => self.reply(session, ctx, &reply).await,
-            Decision::FetchKeys => {
+            Decision::FetchKeys | Decision::AskPersonal => {
                 self.reply(session, ctx, &Reply::unavailable(false, "Try again."))
                     .await
             }
@@ -303,10 +312,11 @@ impl ProxyHttp for Edge {
     ) -> pingora::Result<Option<Duration>> {
         ctx.data();
         if let Hop::Pod(hop) = &ctx.hop
-            && Instant::now() >= hop.expires
+            && (Instant::now() >= hop.expires
+                || hop.personal.as_ref().is_some_and(Watched::is_revoked))
         {
             // No stream outlives the token that opened it.
-            return Error::e_explain(ErrorType::InternalError, "the caller's token has expired");
+            return Error::e_explain(ErrorType::InternalError, "the caller's token has ended");
         }
         Ok(None)
     }

@@ -4,6 +4,7 @@
 mod asked;
 mod sign_in;
 
+use crate::personal::Verdict;
 use crate::reply::Reply;
 use crate::route::{Mode, Place, Router, Target};
 use crate::table::{Route, Status, Table, Workspace};
@@ -12,7 +13,7 @@ use http::header::{ACCEPT, HOST, WWW_AUTHENTICATE};
 use http::{Method, StatusCode};
 use nogoo9_identity::{Authenticator, TokenError, Verified, challenge};
 use nogoo9_model::UnixSeconds;
-use nogoo9_model::access::{Action, Target as Object, Visibility, may};
+use nogoo9_model::access::{Action, Denied, Target as Object, Visibility, may};
 use percent_encoding::{CONTROLS, utf8_percent_encode};
 use pingora::http::RequestHeader;
 use std::sync::Arc;
@@ -50,6 +51,21 @@ pub enum Decision {
     Ask(Box<Asked>),
     /// The bearer token's key is not known: fetch newer keys and ask again.
     FetchKeys,
+    /// The caller is proven by a personal access token, which only control knows: learn what it comes
+    /// to, and ask again with [`Gate::decide_for`].
+    AskPersonal,
+}
+
+/// What proves the caller.
+#[derive(Debug)]
+enum Proof {
+    /// What the request carries.
+    Headers {
+        /// Whether an unknown key is final.
+        keys_fetched: bool,
+    },
+    /// What control said of its personal access token.
+    Told(Verdict),
 }
 
 /// A workspace that the caller may open.
@@ -129,6 +145,21 @@ impl Gate {
         now: UnixSeconds,
         keys_fetched: bool,
     ) -> Decision {
+        self.decide_by(request, now, Proof::Headers { keys_fetched })
+    }
+
+    /// What is done with `request` at `now`, whose personal access token comes to `verdict`.
+    #[must_use]
+    pub fn decide_for(
+        &self,
+        request: &RequestHeader,
+        now: UnixSeconds,
+        verdict: Verdict,
+    ) -> Decision {
+        self.decide_by(request, now, Proof::Told(verdict))
+    }
+
+    fn decide_by(&self, request: &RequestHeader, now: UnixSeconds, proof: Proof) -> Decision {
         let host = host_of(request);
         match self.router.target(host, request.uri.path()) {
             Target::Misdirected => Decision::Reply(Reply::text(
@@ -140,7 +171,7 @@ impl Gate {
             },
             Target::Internal => Decision::Reply(self.not_found(is_navigation(request))),
             Target::Slash(id) => Decision::Reply(slash(id, request.uri.query())),
-            Target::Workspace(place) => self.workspace(request, &place, now, keys_fetched),
+            Target::Workspace(place) => self.workspace(request, &place, now, proof),
         }
     }
 
@@ -149,7 +180,7 @@ impl Gate {
         request: &RequestHeader,
         place: &Place<'_>,
         now: UnixSeconds,
-        keys_fetched: bool,
+        proof: Proof,
     ) -> Decision {
         let host = match place.mode {
             Mode::Host => self.router.workspace_host(&place.id),
@@ -166,11 +197,22 @@ impl Gate {
             Wants::Start => is_document(request),
             Wants::Page | Wants::Status => is_navigation(request),
         };
-        let caller = match self
-            .auth
-            .authenticate(&request.method, &request.headers, &host, now)
-        {
-            Ok(Some(authenticated)) => authenticated.verified,
+        let keys_fetched = match &proof {
+            Proof::Headers { keys_fetched } => *keys_fetched,
+            Proof::Told(_) => true,
+        };
+        let proven = match proof {
+            Proof::Told(verdict) => verdict.map(Some),
+            Proof::Headers { .. } if self.auth.personal_token(&request.headers).is_some() => {
+                return Decision::AskPersonal;
+            }
+            Proof::Headers { .. } => self
+                .auth
+                .authenticate(&request.method, &request.headers, &host, now)
+                .map(|found| found.map(|authenticated| authenticated.verified)),
+        };
+        let caller = match proven {
+            Ok(Some(verified)) => verified,
             Ok(None) if html => {
                 let back = match wants {
                     Wants::Start => asked::back(request, place),
@@ -190,6 +232,10 @@ impl Gate {
             }
             Err(error) => return Decision::Reply(self.unauthorized(Some(error))),
         };
+        // Whatever the workspace: what may not look opens none.
+        if let Err(Denied::Scope { needed }) = may(&caller.caller, Action::Open, Object::Nothing) {
+            return Decision::Reply(self.insufficient_scope(needed));
+        }
         let known = self.table.get(&place.id);
         if known.is_none() && !self.table.is_complete() {
             return Decision::Reply(Reply::unavailable(
@@ -262,6 +308,17 @@ impl Gate {
     #[must_use]
     pub fn not_found(&self, html: bool) -> Reply {
         Reply::not_found(html, self.console.as_str())
+    }
+
+    /// The token counts and does not reach that far (RFC 6750, section 3.1).
+    fn insufficient_scope(&self, needed: &'static str) -> Reply {
+        let message = Denied::Scope { needed }.to_string();
+        let body = serde_json::json!({"code": "insufficient_scope", "message": message});
+        let challenge = challenge::challenge(&self.challenge_at, None, Some(needed));
+        Reply::json(StatusCode::FORBIDDEN, &body).with(
+            WWW_AUTHENTICATE.as_str(),
+            format!("{challenge}, error=\"insufficient_scope\""),
+        )
     }
 
     fn unauthorized(&self, refused: Option<TokenError>) -> Reply {

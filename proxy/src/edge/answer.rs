@@ -51,6 +51,7 @@ impl Edge {
                     attempts,
                     patience,
                     expires,
+                    personal: self.watched(session.req_header()),
                     repeats: 0,
                     next: Some((backend, entered)),
                     current: None,

@@ -1,5 +1,6 @@
 //! What is kept of one request from hook to hook.
 
+use super::personal::Watched;
 use crate::dial::Attempts;
 use crate::gate::{Gate, Opened};
 use crate::hold::Patience;
@@ -47,6 +48,8 @@ pub(super) struct PodHop {
     pub(super) patience: Patience,
     /// When the caller's token ends.
     pub(super) expires: Instant,
+    /// Whether it was revoked meanwhile, if it is a personal access token.
+    pub(super) personal: Option<Watched>,
     /// Repetitions after a connection broke.
     pub(super) repeats: u32,
     /// Chosen, and not dialled yet.

@@ -1,6 +1,7 @@
 //! WebSockets: handshake with a pod, then out of Pingora and into our relay.
 
 use super::context::Context;
+use super::personal::Revoked;
 use super::pick::Picked;
 use super::upstream::client_ip;
 use super::{Edge, unix_now};
@@ -38,6 +39,8 @@ struct Socket {
     backend: Arc<Backend>,
     entered: Entered,
     opened: Opened,
+    /// Returns once the token that opened it was revoked.
+    revoked: Revoked,
     started: Instant,
 }
 
@@ -123,6 +126,7 @@ impl Edge {
                 Err(body) => refused(session, head, body).await,
                 Ok((pod, early)) => {
                     let started = ctx.started;
+                    let revoked = self.revoked(session.req_header());
                     ctx.tunnelled = true;
                     self.tunnel(
                         session,
@@ -133,6 +137,7 @@ impl Edge {
                             backend,
                             entered,
                             opened,
+                            revoked,
                             started,
                         },
                     )
@@ -198,6 +203,7 @@ async fn run(mut client: Stream, socket: Socket) -> Outcome {
         backend,
         entered,
         opened,
+        revoked,
         started,
     } = socket;
     let head = switched(&head);
@@ -217,6 +223,10 @@ async fn run(mut client: Stream, socket: Socket) -> Outcome {
         tokio::select! {
             outcome = &mut relaying => outcome,
             () = expiry => {
+                entered.end(End::Expired);
+                relaying.await
+            }
+            () = revoked => {
                 entered.end(End::Expired);
                 relaying.await
             }
