@@ -10,11 +10,13 @@ mod leases;
 mod operations;
 mod personal_tokens;
 mod pods;
+mod quotas;
 mod records;
 
 pub use caches::{Caches, Listed};
 pub use cap::{Capped, DeletionCap};
 pub use error::ClusterError;
+pub use operations::FoundChunk;
 pub use pods::{CreateAnswer, Made};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};

@@ -303,12 +303,16 @@ impl Service {
         )
     }
 
-    /// The newest operations that the caller may see.
+    /// The newest operations that the caller may see, of those that are asked for.
     ///
     /// # Errors
-    /// The token lacks the scope.
-    pub async fn list_operations(&self, caller: &Caller) -> Answer<Operations> {
-        self.count("list_operations", operations::list(&self.0, caller))
+    /// The token lacks the scope, or no workspace could have that id.
+    pub async fn list_operations(
+        &self,
+        caller: &Caller,
+        args: &ListOperations,
+    ) -> Answer<Operations> {
+        self.count("list_operations", operations::list(&self.0, caller, args))
     }
 
     /// Templates that the caller may use.
@@ -327,10 +331,6 @@ impl Service {
         self.count("get_template", templates::get(&self.0, caller, name).await)
     }
 
-    /// Who is calling and what they may do.
-    #[must_use]
-    pub fn get_capabilities(&self, caller: &Caller) -> Capabilities {
-        let own = Target::Workspace {
     /// Makes a personal access token for the caller, who is known by `by`.
     ///
     /// # Errors
@@ -375,6 +375,10 @@ impl Service {
         )
     }
 
+    /// Who is calling and what they may do.
+    #[must_use]
+    pub fn get_capabilities(&self, caller: &Caller) -> Capabilities {
+        let own = Target::Workspace {
             owner: &caller.sub,
             visibility: &Visibility::Private,
         };
