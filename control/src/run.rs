@@ -285,6 +285,7 @@ fn policy(settings: &Settings) -> ClaimPolicy {
         } else {
             Role::User
         },
+        scopes_claim: identity.scopes_claim.clone(),
     }
 }
 
@@ -299,19 +300,33 @@ fn authenticator(
     policy: &Arc<ClaimPolicy>,
 ) -> anyhow::Result<(Authenticator, JoinHandle<()>)> {
     let identity = &settings.common.identity;
-    let (issuer_keys, refresher) = Keys::new(KeySource::Issuer {
-        issuer: identity.issuer.clone(),
-        roots: issuer_roots(settings),
+    let mut refreshers = Vec::new();
+    let mut keys_of = |issuer: &str| {
+        let (keys, refresher) = Keys::new(KeySource::Issuer {
+            issuer: issuer.to_owned(),
+            roots: issuer_roots(settings),
+        });
+        refreshers.push(refresher.run());
+        keys
+    };
+    let config_of = |issuer: &str| BearerConfig {
+        issuer: issuer.to_owned(),
+        audiences: identity.audiences.clone(),
+    };
+    let main = &identity.issuer;
+    let mut bearers = Bearers::new(config_of(main), policy.clone(), keys_of(main));
+    for issuer in &identity.extra_issuers {
+        bearers = bearers.and_issuer(config_of(issuer), keys_of(issuer));
+    }
+    if let Some(shared) = &identity.shared_secret {
+        let secret = shared.secret.expose().as_bytes();
+        bearers = bearers
+            .and_shared_secret(config_of(&shared.issuer), secret)
+            .context("--shared-secret-file")?;
+    }
+    let refresher = tokio::spawn(async move {
+        futures::future::join_all(refreshers).await;
     });
-    let refresher = tokio::spawn(refresher.run());
-    let bearers = Bearers::new(
-        BearerConfig {
-            issuer: identity.issuer.clone(),
-            audiences: identity.audiences.clone(),
-        },
-        policy.clone(),
-        issuer_keys,
-    );
     let own =
         KeySet::parse(public_jwks([key]).as_bytes()).context("the session key cannot be used")?;
     let public = &settings.common.public.url;

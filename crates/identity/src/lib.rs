@@ -25,6 +25,7 @@ pub mod code;
 pub mod cookie;
 mod error;
 mod http_client;
+mod issuer;
 pub mod jwks;
 mod jwt;
 pub mod keys;
@@ -33,6 +34,7 @@ pub mod origin;
 pub mod policy;
 pub mod session;
 pub mod source;
+mod unambiguous;
 mod verified;
 
 pub use authenticator::{Authenticated, Authenticator, Via};
