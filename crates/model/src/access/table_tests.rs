@@ -300,8 +300,9 @@ const TAIL: &str = "
 
 Being an admin opens nobody else's pages, unless their `visibility` says so.
 
-**Scopes.** A caller whose token has no scope rule may what the table says. One with a scope rule may
-the same where the token has the scope of that row, and else nothing of that row: the answer is then
+**Scopes.** Browser sessions have none and need none: they may what the table says. Personal access
+tokens need the scope of a row for it, and so do the provider's bearer tokens with `--scopes on`;
+without that flag theirs mean nothing. Where a scope is lacking, the answer is
 `Forbidden: the token lacks the scope '…'`, whatever the object. No scope implies another one.
 ";
 
