@@ -334,10 +334,10 @@ async fn scopes_and_roles_bound_what_it_does() {
     }
     let seen = with(&world, &reads, Method::GET, "/workspaces", None).await;
     assert_eq!(seen.json()["workspaces"][0]["id"], "c");
-    // What was an admin's stays one's own, should its owner have been less when it was made.
+    // Whoever was less when it was made gets no more by what they are now.
     let made = create(&world, "admin", json!({"name": "lesser"})).await;
     tamper(&world, text(&made["id"]), |kept| {
-        kept["role"] = json!("viewer")
+        kept["role"] = json!("viewer");
     })
     .await;
     let lesser = text(&made["token"]);

@@ -35,10 +35,7 @@ fn main() -> ExitCode {
             "a_personal_token_opens_what_its_owner_may",
             personal::opens_what_its_owner_may,
         )
-        .scenario(
-            "a_revoked_personal_token_is_out",
-            personal::revoked_is_out,
-        )
+        .scenario("a_revoked_personal_token_is_out", personal::revoked_is_out)
         .scenario("identity_headers_cannot_be_spoofed", headers::identity)
         .scenario("credentials_never_reach_a_pod", headers::credentials)
         .scenario(
