@@ -1,6 +1,7 @@
 //! Control's flags, and the settings they become.
 
 use clap::Parser;
+use nogoo9_model::limit::PerUser;
 use nogoo9_runtime::args::{Common, CommonArgs, ConfigArgs, Defaults};
 use nogoo9_runtime::config::{Configure, Problems};
 use nogoo9_runtime::secret::Secret;
@@ -51,6 +52,10 @@ struct ControlArgs {
     /// Folder with templates, one YAML or JSON file each, beside those in ConfigMaps.
     #[arg(long, env = "NOGOO9_TEMPLATES_DIR", value_name = "DIR")]
     templates_dir: Option<PathBuf>,
+    /// Most workspaces that one user may have, stopped ones counted. What is there already stays, and
+    /// upgrades never count. [default: as many as they like]
+    #[arg(long, env = "NOGOO9_MAX_WORKSPACES_PER_USER", value_name = "N")]
+    max_workspaces_per_user: Option<String>,
     /// Name by which this one of several stands for election; no other may have it. One that starts
     /// again under the same name goes on at once.
     /// [default: the host's name and something by chance]
@@ -75,6 +80,8 @@ pub struct Settings {
     pub proxy_service: Option<String>,
     /// Folder with templates.
     pub templates_dir: Option<PathBuf>,
+    /// Most workspaces of one user.
+    pub max_workspaces: Option<PerUser>,
     /// Name among several.
     pub instance: String,
 }
@@ -95,6 +102,7 @@ impl Configure for Args {
             proxy_admin,
             proxy_service,
             templates_dir,
+            max_workspaces_per_user,
             instance,
         } = &self.control;
         let common = self.common.resolve(&Defaults::CONTROL, problems);
@@ -113,6 +121,7 @@ impl Configure for Args {
                 format!("`{text}` is no name of a Service: lower-case letters, digits and hyphens, as in nogoo9-proxy-admin"),
             );
         }
+        let max_workspaces = max_workspaces(max_workspaces_per_user.as_deref(), problems);
         let instance = instance.clone().unwrap_or_else(by_chance);
         if !is_instance_name(&instance) {
             problems.add(
@@ -147,9 +156,19 @@ impl Configure for Args {
             proxies: proxies?,
             proxy_service: proxy_service.map(ToOwned::to_owned),
             templates_dir: templates_dir.clone(),
+            max_workspaces: max_workspaces?,
             instance,
         })
     }
+}
+
+/// `None`: not understood; within it `None`: no limit.
+fn max_workspaces(text: Option<&str>, problems: &mut Problems) -> Option<Option<PerUser>> {
+    let Some(text) = text else {
+        return Some(None);
+    };
+    let most = problems.number("max-workspaces-per-user", Some(text), 1, (1, 100_000))?;
+    PerUser::new(usize::try_from(most).ok()?).map(Some)
 }
 
 /// A name that nobody else has.
@@ -213,6 +232,7 @@ mod tests {
             "--proxy-admin=ftp://x",
             "--proxy-service=Proxy",
             "--templates-dir=/does/not/exist",
+            "--max-workspaces-per-user=0",
             "--instance=a name",
         ])
         .unwrap_err();
@@ -223,6 +243,7 @@ mod tests {
             "instance",
             "issuer",
             "listen",
+            "max-workspaces-per-user",
             "namespace",
             "proxy-admin",
             "proxy-service",
@@ -243,6 +264,10 @@ mod tests {
         assert_eq!(settings_.namespace, "nogoo9-system");
         assert_eq!(settings_.common.public.listen.port(), 9010);
         assert_ne!(settings_.instance, settings(&good).unwrap().instance);
+        assert_eq!(settings_.max_workspaces, None);
+        let limited = [&good[..], &["--max-workspaces-per-user=3"]].concat();
+        let limited = settings(&limited).unwrap().max_workspaces;
+        assert_eq!(limited, PerUser::new(3));
         assert_eq!(
             settings_.common.identity.audiences,
             ["http://localhost:9009/mcp"]
