@@ -7,7 +7,7 @@ use crate::laws::Broken;
 use crate::scenario::{Act, OWNER, When, Which};
 use crate::wire::WORKSPACES;
 use crate::world::World;
-use nogoo9_model::record::{Phase, Record};
+use nogoo9_model::record::{Desired, Phase, Record};
 use nogoo9_model::{keys, label};
 use serde_json::{Value, json};
 
@@ -47,7 +47,10 @@ impl World<'_> {
                 let all = || ids.iter().all(|id| self.holds(When::Ready, id));
                 self.server.objects.contains_key(&bulk::key()) || all()
             }
-            (When::Gone, record) => record.is_none_or(Record::is_gone),
+            // Or it was spawned anew, and whoever asked for that had no answer: then they ask again.
+            (When::Gone, record) => {
+                record.is_none_or(|record| record.is_gone() || record.desired == Desired::Running)
+            }
             // It was deleted, and whoever asked for it had no answer: then it is asked for again.
             (When::Ready, None) => self.progress.get(id).is_some_and(|done| *done > 0),
             (_, None) => false,
