@@ -4,7 +4,7 @@ use crate::api::{Kind, workspace};
 use crate::bulk;
 use crate::kubelet::{is_probe, uid};
 use crate::laws::{Broken, decode_operation, view};
-use crate::scenario::{Act, End, Turn, back};
+use crate::scenario::{Act, End, Turn, When, back};
 use crate::world::World;
 use nogoo9_model::operation::{Kind as Asked, Operation, State};
 use nogoo9_model::pod::{PodView, UpgradeState};
@@ -141,7 +141,14 @@ impl World<'_> {
             }
             _ => {}
         }
-        let kept = pod.name == target.previous_pod_name && pod.last_upgrade_error.is_none();
+        // One that had taken over may meet the deletion of its original: then the version before comes
+        // back in another pod.
+        let late = self
+            .scenario
+            .script
+            .contains(&(When::Committed, Act::Cancel));
+        let kept = late || pod.name == target.previous_pod_name;
+        let kept = kept && pod.last_upgrade_error.is_none();
         if newest.state == State::Cancelled && self.asks(Act::Cancel) && !kept {
             return Err(format!("called off, and {} was touched", pod.name));
         }
