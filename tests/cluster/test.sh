@@ -70,8 +70,8 @@ finish() {
 build() {
   # All programs, as `make test` builds them: one set of features, so neither undoes the other's work.
   (cd "$root" && "$cargo" build "${cargo_flags[@]}" --workspace --bins)
-  suite nogoo9-tests "${suites[@]}" -- --no-run
-  suite nogoo9-local "${local_suites[@]}" -- --no-run
+  suite "${suites[@]}" -- --no-run
+  suite "${local_suites[@]}" -- --no-run
   (cd "$root" && BUILD=0 PROFILE=$profile scripts/image.sh "$run/image")
 }
 
@@ -125,15 +125,15 @@ install() {
   (cd "$reader" && bash -euo pipefail "$run/install.sh")
 }
 
-# Suites run to the end even if one fails: it takes a while to come here.
-suite() { # package suite... [-- flags of cargo...]
-  local package=$1 names=()
-  shift
+# Suites run to the end even if one fails: it takes a while to come here. Of the whole workspace, since
+# one package alone takes other features of what it depends on, and all of that would be built again.
+suite() { # suite... [-- flags of cargo...]
+  local names=()
   while (($# > 0)) && [ "$1" != -- ]; do
     names+=(--test "$1")
     shift
   done
-  (cd "$root" && "$cargo" test "${cargo_flags[@]}" --no-fail-fast -p "$package" "${names[@]}" "${@:2}")
+  (cd "$root" && "$cargo" test "${cargo_flags[@]}" --no-fail-fast --workspace "${names[@]}" "${@:2}")
 }
 
 # What the suites are told; the fields are explained in tests/src/target/real.rs.
@@ -174,10 +174,10 @@ main() {
   step "chart" "$root/scripts/check-chart.sh" --server
   step "install, as README says" install
   facts >"$run/facts.json"
-  NOGOO9_TEST_CLUSTER=$run/facts.json NOGOO9_TEST_NODES=$run step "suites" suite nogoo9-tests "${suites[@]}"
+  NOGOO9_TEST_CLUSTER=$run/facts.json NOGOO9_TEST_NODES=$run step "suites" suite "${suites[@]}"
   # Last: it leaves Nodes behind that a scheduler would believe in for a while.
   NOGOO9_TEST_KUBECONFIG=$run/admin.kubeconfig step "parts of local mode, on this API server" \
-    suite nogoo9-local "${local_suites[@]}"
+    suite "${local_suites[@]}"
   exit
 }
 main
