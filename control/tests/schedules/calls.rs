@@ -87,7 +87,9 @@ impl World<'_> {
             }
             return Ok(());
         }
-        actor.due = match done {
+        // An event that did not arrive meanwhile has its look at everything still to come.
+        let owed = actor.due;
+        let next = match done {
             _ if actor.again => Some(now),
             Ok(Done::Pass(Next::At(at))) => Some((*at).max(now + 1)),
             Ok(Done::Pass(Next::Soon)) => Some(now),
@@ -95,7 +97,8 @@ impl World<'_> {
             Err(ClusterError::Conflict { .. } | ClusterError::Exists { .. }) => Some(now),
             Err(_) => Some(now + (1 << actor.failures.min(3))),
         };
-        actor.failures = if actor.due.is_some_and(|due| due > now) {
+        actor.due = next.into_iter().chain(owed).min();
+        actor.failures = if next.is_some_and(|due| due > now) {
             actor.failures + 1
         } else {
             0
