@@ -2,7 +2,7 @@
 
 use super::LONG;
 use super::strikes::Strikes;
-use nogoo9_tests::{Control, Ground, Observation, Options, Site, until};
+use nogoo9_tests::{Control, Ground, Observation, Options, Site, patiently};
 use std::sync::Arc;
 
 pub(super) struct Stage {
@@ -30,7 +30,8 @@ impl Stage {
 
     async fn answers(&self) -> anyhow::Result<()> {
         let admin = self.site.api("admin").await?;
-        until("control to answer", LONG, || async {
+        // The site is up without control, and so maybe before its proxy listens, which waits for control.
+        patiently("control to answer", LONG, || async {
             let reply = admin.get("/api/v1/workspaces").await?;
             Ok(Observation::when(reply.status == 200, (), reply))
         })
