@@ -10,6 +10,7 @@ mod leases;
 mod operations;
 mod pods;
 mod records;
+mod sessions;
 
 pub use caches::{Caches, Listed};
 pub use cap::{Capped, DeletionCap};

@@ -14,5 +14,6 @@ pub mod login;
 pub mod mcp;
 pub mod run;
 pub mod service;
+pub mod session;
 pub mod template;
 pub mod upgrade;

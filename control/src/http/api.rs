@@ -1,6 +1,7 @@
 //! `/api/v1`: the JSON API, a thin adapter over the service.
 
 mod operations;
+mod sessions;
 
 use super::events::events;
 use super::reply::{bad_body, bad_query, json, method_not_allowed, not_found};
@@ -28,6 +29,7 @@ pub(super) fn router(service: Service) -> Router {
         .route("/workspaces/{id}/rollback", post(rollback))
         .route("/workspaces/{id}/not-before", put(keep_until))
         .merge(operations::router())
+        .merge(sessions::router())
         .route("/templates", get(templates))
         .route("/templates/{name}", get(template))
         .route("/capabilities", get(capabilities))

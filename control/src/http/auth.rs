@@ -1,12 +1,13 @@
 //! Who is calling: once, in front of every handler, as an argument for it.
 
 use super::reply;
+use crate::login::{Kept, Login};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::{HeaderValue, header};
 use nogoo9_identity::challenge::{challenge, metadata_url};
-use nogoo9_identity::{Authenticator, TokenError, Via};
+use nogoo9_identity::{Authenticated, Authenticator, TokenError, Via};
 use nogoo9_model::UnixSeconds;
 use nogoo9_model::access::Caller;
 use nogoo9_runtime::kube::ServerClock;
@@ -19,6 +20,8 @@ pub struct Auth(Arc<Inner>);
 
 struct Inner {
     authenticator: Arc<Authenticator>,
+    /// Says whether sessions go on.
+    login: Arc<Login>,
     /// Authority of the public URL, which console cookies are bound to.
     host: String,
     metadata: String,
@@ -39,13 +42,40 @@ pub enum Proof {
     Refused(TokenError),
 }
 
+/// The browser session behind a request, if it is a cookie that proves the caller.
+#[derive(Debug, Clone, Default)]
+pub struct BySession {
+    /// The session's id.
+    pub sid: Option<String>,
+    /// `Set-Cookie` of the session's next token, on the console's host.
+    cookie: Option<String>,
+}
+
+impl BySession {
+    /// Hands the next token to the browser; no cache may keep what it comes with.
+    pub(super) fn pass_on(&self, response: &mut Response) {
+        let cookie = self.cookie.as_deref();
+        if let Some(Ok(value)) = cookie.map(HeaderValue::from_str) {
+            let headers = response.headers_mut();
+            headers.append(header::SET_COOKIE, value);
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
+    }
+}
+
 impl Auth {
     /// For the console at `public`, whose MCP endpoint is the protected resource.
     #[must_use]
-    pub fn new(authenticator: Arc<Authenticator>, public: &Url, clock: ServerClock) -> Self {
+    pub fn new(
+        authenticator: Arc<Authenticator>,
+        login: Arc<Login>,
+        public: &Url,
+        clock: ServerClock,
+    ) -> Self {
         let mcp = public.join("/mcp").unwrap_or_else(|_| public.clone());
         Self(Arc::new(Inner {
             authenticator,
+            login,
             host: authority(public),
             metadata: metadata_url(&mcp),
             clock,
@@ -57,6 +87,15 @@ impl Auth {
         self.prove_on(method, headers, &self.0.host).await
     }
 
+    /// As [`Self::prove`], with the session behind it.
+    pub async fn prove_session(
+        &self,
+        method: &http::Method,
+        headers: &http::HeaderMap,
+    ) -> (Proof, BySession) {
+        self.look(method, headers, &self.0.host).await
+    }
+
     /// Who sent the request to `host`, which sessions are bound to.
     pub async fn prove_on(
         &self,
@@ -64,6 +103,15 @@ impl Auth {
         headers: &http::HeaderMap,
         host: &str,
     ) -> Proof {
+        self.look(method, headers, host).await.0
+    }
+
+    async fn look(
+        &self,
+        method: &http::Method,
+        headers: &http::HeaderMap,
+        host: &str,
+    ) -> (Proof, BySession) {
         let inner = &self.0;
         let now = inner.clock.now();
         match inner
@@ -71,11 +119,34 @@ impl Auth {
             .authenticate_async(method, headers, host, now)
             .await
         {
+            Ok(Some(proof)) if proof.via == Via::Cookie => self.kept(&proof).await,
             Ok(Some(proof)) => {
-                Proof::Caller(proof.caller().clone(), proof.via, Until(proof.expires()))
+                let until = Until(proof.expires());
+                let caller = Proof::Caller(proof.caller().clone(), proof.via, until);
+                (caller, BySession::default())
             }
-            Ok(None) => Proof::Nothing,
-            Err(error) => Proof::Refused(error),
+            Ok(None) => (Proof::Nothing, BySession::default()),
+            Err(error) => (Proof::Refused(error), BySession::default()),
+        }
+    }
+
+    /// What a cookie comes to, once its session has been asked about where that is due.
+    async fn kept(&self, proof: &Authenticated) -> (Proof, BySession) {
+        match self.0.login.keep(&proof.verified).await {
+            Kept::Counts {
+                renewed,
+                until,
+                cookie,
+            } => {
+                let caller = match renewed {
+                    Some(session) => self.0.login.caller(&session),
+                    None => proof.caller().clone(),
+                };
+                let sid = proof.verified.sid.clone();
+                let proof = Proof::Caller(caller, Via::Cookie, Until(until));
+                (proof, BySession { sid, cookie })
+            }
+            Kept::Over => (Proof::Nothing, BySession::default()),
         }
     }
 
@@ -102,11 +173,17 @@ pub fn authority(url: &Url) -> String {
 
 /// Lets verified callers through, with [`Caller`] among the request's extensions.
 pub async fn any_caller(State(auth): State<Auth>, mut request: Request, next: Next) -> Response {
-    match auth.prove(request.method(), request.headers()).await {
+    let (proof, session) = auth
+        .prove_session(request.method(), request.headers())
+        .await;
+    match proof {
         Proof::Caller(caller, _, until) => {
             request.extensions_mut().insert(caller);
             request.extensions_mut().insert(until);
-            next.run(request).await
+            request.extensions_mut().insert(session.clone());
+            let mut response = next.run(request).await;
+            session.pass_on(&mut response);
+            response
         }
         Proof::Nothing => auth.unauthorized(None),
         Proof::Refused(error) => auth.unauthorized(Some(error)),

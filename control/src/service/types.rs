@@ -2,8 +2,10 @@
 //! than null.
 
 mod operations;
+mod sessions;
 
 pub use operations::*;
+pub use sessions::*;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, Serializer};

@@ -31,7 +31,7 @@ async fn everyone_signs_in_with_their_role() {
     let http = http.build().expect("a client");
 
     for user in USERS {
-        let mut browser = Browser::with_policy(config(&issuer), ClaimPolicy::default());
+        let mut browser = Browser::with_policy(config(&issuer), ClaimPolicy::default()).await;
         let away = browser.get(CONSOLE, "/auth/login?return=/here").await;
         let page = http
             .get(away.location())

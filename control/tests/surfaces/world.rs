@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use nogoo9_control::config::{Args, Settings};
+use nogoo9_control::login::keys::Keyring;
 use nogoo9_control::run::{Control, Gauges};
 use nogoo9_control::service::Metrics;
 use nogoo9_identity::keys::SigningKey;
@@ -106,7 +107,7 @@ impl World {
         let control = Control::start(
             &settings,
             &connection,
-            key,
+            Keyring::alone(key).unwrap(),
             Metrics::default(),
             Gauges::default(),
             stop.clone(),
@@ -171,6 +172,7 @@ impl World {
             roles,
             sid: "s".into(),
             expires: now + seconds,
+            fresh_until: None,
         };
         format!(
             "nogoo9={}",

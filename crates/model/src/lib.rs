@@ -21,6 +21,7 @@ pub mod operation;
 pub mod pod;
 pub mod probe;
 pub mod record;
+pub mod renew;
 pub mod select;
 pub mod template;
 pub mod upgrade;

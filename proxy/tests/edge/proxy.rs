@@ -153,6 +153,7 @@ impl Stage {
             roles: vec!["user".to_owned()],
             sid: "s1".to_owned(),
             expires: now() + 3600,
+            fresh_until: None,
         };
         format!(
             "nogoo9={}",
@@ -167,6 +168,7 @@ impl Stage {
             roles: Vec::new(),
             sid: "s2".to_owned(),
             expires: now() + seconds,
+            fresh_until: None,
         };
         format!(
             "nogoo9={}",

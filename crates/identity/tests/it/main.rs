@@ -13,5 +13,6 @@ mod cookie;
 mod jwks;
 mod keys;
 mod roots;
+mod seal;
 mod session;
 mod support;

@@ -1,0 +1,42 @@
+//! The caller's own browser sessions.
+
+use super::super::auth::BySession;
+use super::super::reply::json;
+use super::By;
+use crate::service::Service;
+use axum::Router;
+use axum::extract::{Extension, Path, State};
+use axum::response::Response;
+use axum::routing::{delete, get};
+
+pub(super) fn router() -> Router<Service> {
+    Router::new()
+        .route("/sessions", get(list).delete(end_others))
+        .route("/sessions/{id}", delete(end))
+}
+
+async fn list(
+    State(service): State<Service>,
+    Extension(caller): By,
+    Extension(session): Extension<BySession>,
+) -> Response {
+    let current = session.sid.as_deref();
+    json(service.list_sessions(&caller, current).await)
+}
+
+async fn end(
+    State(service): State<Service>,
+    Extension(caller): By,
+    Path(id): Path<String>,
+) -> Response {
+    json(service.end_session(&caller, &id).await)
+}
+
+async fn end_others(
+    State(service): State<Service>,
+    Extension(caller): By,
+    Extension(session): Extension<BySession>,
+) -> Response {
+    let current = session.sid.as_deref();
+    json(service.end_other_sessions(&caller, current).await)
+}
