@@ -4,6 +4,7 @@ mod absent;
 mod answer;
 mod context;
 mod pick;
+mod renew;
 mod socket;
 mod upstream;
 
@@ -13,6 +14,7 @@ use crate::gate::{Decision, Gate, is_navigation};
 use crate::headers::{self, Mapping, Origin};
 use crate::hold::Holds;
 use crate::metrics::{By, Class, Metrics, RequestLabels};
+use crate::renew::Renewals;
 use crate::reply::Reply;
 use crate::sessions::{Kind, Sessions};
 use async_trait::async_trait;
@@ -55,6 +57,8 @@ pub struct Edge {
     pub control: Control,
     /// Asks control about workspaces without pods.
     pub asker: Asker,
+    /// Asks control whether browser sessions go on.
+    pub renewals: Renewals,
     /// What is open.
     pub sessions: Sessions,
     /// What is held.
@@ -84,9 +88,20 @@ impl ProxyHttp for Edge {
             self.gate.auth.bearers().keys().refetch().await;
             decision = self.gate.decide(session.req_header(), unix_now(), true);
         }
+        if let Decision::AskSession(stale) = &decision {
+            let request = session.req_header();
+            let known = match self.ask_session(request, ctx, stale).await {
+                Ok(known) => known,
+                Err(reply) => return self.reply(session, ctx, &reply).await,
+            };
+            decision = self.gate.decide_for(request, unix_now(), known);
+        }
+        if let Some(over) = self.in_passing(session.req_header(), ctx, &decision) {
+            decision = self.gate.decide_for(session.req_header(), unix_now(), over);
+        }
         match decision {
             Decision::Reply(reply) => self.reply(session, ctx, &reply).await,
-            Decision::FetchKeys => {
+            Decision::FetchKeys | Decision::AskSession(_) => {
                 self.reply(session, ctx, &Reply::unavailable(false, "Try again."))
                     .await
             }
@@ -278,7 +293,8 @@ impl ProxyHttp for Edge {
             return Ok(());
         };
         let Some(prefix) = hop.opened.prefix() else {
-            return headers::from_pod(response, None);
+            headers::from_pod(response, None)?;
+            return self.pass_on(response, ctx);
         };
         let pod = hop
             .current
@@ -291,12 +307,13 @@ impl ProxyHttp for Edge {
             host: &hop.opened.host,
             pod: &pod,
         };
-        headers::from_pod(response, Some(mapping))
+        headers::from_pod(response, Some(mapping))?;
+        self.pass_on(response, ctx)
     }
 
     fn response_body_filter(
         &self,
-        _: &mut Session,
+        session: &mut Session,
         _: &mut Option<Bytes>,
         _: bool,
         ctx: &mut Context,
@@ -307,6 +324,9 @@ impl ProxyHttp for Edge {
         {
             // No stream outlives the token that opened it.
             return Error::e_explain(ErrorType::InternalError, "the caller's token has expired");
+        }
+        if !self.flows_on(session.req_header(), ctx) {
+            return Error::e_explain(ErrorType::InternalError, "the caller's session is over");
         }
         Ok(None)
     }

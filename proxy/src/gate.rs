@@ -10,7 +10,8 @@ use crate::table::{Route, Status, Table, Workspace};
 use crate::tunnel::handshake::wants_websocket;
 use http::header::{ACCEPT, HOST, WWW_AUTHENTICATE};
 use http::{Method, StatusCode};
-use nogoo9_identity::{Authenticator, TokenError, Verified, challenge};
+use nogoo9_identity::session::Freshness;
+use nogoo9_identity::{Authenticator, TokenError, Verified, Via, challenge};
 use nogoo9_model::UnixSeconds;
 use nogoo9_model::access::{Action, Target as Object, Visibility, may};
 use percent_encoding::{CONTROLS, utf8_percent_encode};
@@ -50,6 +51,28 @@ pub enum Decision {
     Ask(Box<Asked>),
     /// The bearer token's key is not known: fetch newer keys and ask again.
     FetchKeys,
+    /// The session of the cookie is not fresh any more: learn whether it goes on, and ask again.
+    AskSession(Stale),
+}
+
+/// A session that counts only if control says so.
+#[derive(Debug)]
+pub struct Stale {
+    /// What its token says.
+    pub verified: Arc<Verified>,
+    /// Host that the client asked for, as sessions are bound to it.
+    pub host: String,
+}
+
+/// What is known of the session of a cookie beyond its token.
+#[derive(Debug, Clone)]
+pub enum Session {
+    /// Nothing.
+    AsSent,
+    /// It goes on, and this is what its newest token says.
+    GoesOn(Arc<Verified>),
+    /// It is over: the cookie is as good as none.
+    Over,
 }
 
 /// A workspace that the caller may open.
@@ -129,6 +152,27 @@ impl Gate {
         now: UnixSeconds,
         keys_fetched: bool,
     ) -> Decision {
+        self.decide_by(request, now, keys_fetched, Session::AsSent)
+    }
+
+    /// As [`Self::decide`], once it is known what the session of the cookie comes to.
+    #[must_use]
+    pub fn decide_for(
+        &self,
+        request: &RequestHeader,
+        now: UnixSeconds,
+        session: Session,
+    ) -> Decision {
+        self.decide_by(request, now, true, session)
+    }
+
+    fn decide_by(
+        &self,
+        request: &RequestHeader,
+        now: UnixSeconds,
+        keys_fetched: bool,
+        session: Session,
+    ) -> Decision {
         let host = host_of(request);
         match self.router.target(host, request.uri.path()) {
             Target::Misdirected => Decision::Reply(Reply::text(
@@ -140,7 +184,7 @@ impl Gate {
             },
             Target::Internal => Decision::Reply(self.not_found(is_navigation(request))),
             Target::Slash(id) => Decision::Reply(slash(id, request.uri.query())),
-            Target::Workspace(place) => self.workspace(request, &place, now, keys_fetched),
+            Target::Workspace(place) => self.workspace(request, &place, now, keys_fetched, session),
         }
     }
 
@@ -150,6 +194,7 @@ impl Gate {
         place: &Place<'_>,
         now: UnixSeconds,
         keys_fetched: bool,
+        session: Session,
     ) -> Decision {
         let host = match place.mode {
             Mode::Host => self.router.workspace_host(&place.id),
@@ -166,11 +211,24 @@ impl Gate {
             Wants::Start => is_document(request),
             Wants::Page | Wants::Status => is_navigation(request),
         };
-        let caller = match self
+        let proven = self
             .auth
-            .authenticate(&request.method, &request.headers, &host, now)
-        {
-            Ok(Some(authenticated)) => authenticated.verified,
+            .authenticate(&request.method, &request.headers, &host, now);
+        let proven = match (proven, session) {
+            (Ok(Some(proof)), Session::Over) if proof.via == Via::Cookie => Ok(None),
+            (Ok(Some(proof)), Session::GoesOn(newest)) if proof.via == Via::Cookie => {
+                Ok(Some(newest))
+            }
+            (Ok(Some(proof)), _) if proof.verified.freshness(now) == Freshness::Stale => {
+                return Decision::AskSession(Stale {
+                    verified: proof.verified,
+                    host,
+                });
+            }
+            (proven, _) => proven.map(|found| found.map(|proof| proof.verified)),
+        };
+        let caller = match proven {
+            Ok(Some(verified)) => verified,
             Ok(None) if html => {
                 let back = match wants {
                     Wants::Start => asked::back(request, place),

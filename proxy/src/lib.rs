@@ -18,6 +18,7 @@ pub mod gate;
 pub mod headers;
 pub mod hold;
 pub mod metrics;
+pub mod renew;
 pub mod reply;
 pub mod route;
 pub mod server;

@@ -9,6 +9,7 @@ use crate::follow;
 use crate::gate::Gate;
 use crate::hold::Holds;
 use crate::metrics::{Gauges, Metrics};
+use crate::renew::Renewals;
 use crate::route::Router;
 use crate::sessions::{End, Sessions};
 use crate::table::Table;
@@ -100,6 +101,8 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
     };
     let asker =
         Asker::new(control.clone(), auth.names(), scheme).context("no HTTP client can be made")?;
+    let renewals = Renewals::start(control.clone(), settings.session_grace, metrics.clone())
+        .context("no HTTP client can be made")?;
     tokio::spawn(control.clone().follow());
     tokio::spawn(ready_when_keys(auth.sessions().keys().clone(), keys_check));
 
@@ -142,6 +145,7 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
         ),
         control,
         asker,
+        renewals,
         sessions: sessions.clone(),
         holds,
         metrics,

@@ -17,5 +17,6 @@ mod events;
 mod lifecycle;
 mod mcp;
 mod rollback;
+mod sessions;
 mod upgrades;
 mod world;

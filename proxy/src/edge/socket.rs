@@ -20,7 +20,9 @@ use pingora::http::ResponseHeader;
 use pingora::protocols::Stream;
 use pingora::protocols::http::ServerSession;
 use pingora::proxy::Session;
+use std::future::Future;
 use std::io::Cursor;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
@@ -38,6 +40,8 @@ struct Socket {
     backend: Arc<Backend>,
     entered: Entered,
     opened: Opened,
+    /// Returns once the session that opened it is over.
+    over: Pin<Box<dyn Future<Output = ()> + Send>>,
     started: Instant,
 }
 
@@ -119,10 +123,13 @@ impl Edge {
                 pod: &address,
             });
             headers::from_pod(&mut head, mapping)?;
+            self.pass_on(&mut head, ctx)?;
             return match rest {
                 Err(body) => refused(session, head, body).await,
                 Ok((pod, early)) => {
                     let started = ctx.started;
+                    let request = session.req_header();
+                    let over = self.socket_over(request, &opened.caller, &opened.host);
                     ctx.tunnelled = true;
                     self.tunnel(
                         session,
@@ -133,6 +140,7 @@ impl Edge {
                             backend,
                             entered,
                             opened,
+                            over,
                             started,
                         },
                     )
@@ -198,6 +206,7 @@ async fn run(mut client: Stream, socket: Socket) -> Outcome {
         backend,
         entered,
         opened,
+        over,
         started,
     } = socket;
     let head = switched(&head);
@@ -217,6 +226,10 @@ async fn run(mut client: Stream, socket: Socket) -> Outcome {
         tokio::select! {
             outcome = &mut relaying => outcome,
             () = expiry => {
+                entered.end(End::Expired);
+                relaying.await
+            }
+            () = over => {
                 entered.end(End::Expired);
                 relaying.await
             }
