@@ -87,7 +87,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let control = Control::start(
         &settings,
         &connection,
-        keys,
+        &keys,
         metrics,
         gauges,
         shutdown.graceful.clone(),
@@ -192,7 +192,7 @@ impl Control {
     pub fn start(
         settings: &Settings,
         connection: &Connection,
-        keys: Keyring,
+        keys: &Keyring,
         metrics: Metrics,
         gauges: Gauges,
         stop: CancellationToken,
@@ -250,7 +250,7 @@ impl Control {
             leadership.while_leading(stop.clone(), move |stop| bulk::run(driven.clone(), stop));
         let bulks = tokio::spawn(bulks);
 
-        let (authenticator, refresher) = authenticator(settings, &keys, &policy);
+        let (authenticator, refresher) = authenticator(settings, keys, &policy);
         let refresher = AbortOnDropHandle::new(refresher);
         let app = App {
             service,

@@ -42,6 +42,7 @@ struct Inner {
     queue: mpsc::Sender<Arc<Entry>>,
     grace: UnixSeconds,
     metrics: Metrics,
+    clock: fn() -> UnixSeconds,
 }
 
 /// A session on one host: tokens are bound to it.
@@ -79,9 +80,10 @@ impl Renewals {
         control: Control,
         grace: Duration,
         metrics: Metrics,
+        clock: fn() -> UnixSeconds,
     ) -> Result<Self, reqwest::Error> {
         let (queue, waiting) = mpsc::channel(QUEUE);
-        let flights = flight::Flights::new(control, metrics.clone())?;
+        let flights = flight::Flights::new(control, metrics.clone(), clock)?;
         tokio::spawn(flights.run(waiting));
         Ok(Self(Arc::new(Inner {
             entries: moka::sync::Cache::builder()
@@ -91,6 +93,7 @@ impl Renewals {
             queue,
             grace: UnixSeconds::try_from(grace.as_secs()).unwrap_or(UnixSeconds::MAX),
             metrics,
+            clock,
         })))
     }
 
@@ -165,11 +168,11 @@ impl Renewals {
 
     /// Returns once the session is over, or nobody can tell any more. For sockets: checks again and
     /// again, on the way asking control in time. Dropping the future ends it.
-    pub async fn until_over(self, entry: Arc<Entry>, clock: fn() -> UnixSeconds) {
+    pub async fn until_over(self, entry: Arc<Entry>) {
         let mut answers = entry.known.subscribe();
         loop {
             answers.mark_unchanged();
-            let now = clock();
+            let now = (self.0.clock)();
             // The newest token counts: that of the socket's own handshake is spent.
             let pause = match self.look(&entry, 0, now) {
                 Verdict::Refuse | Verdict::Unknown => return,
@@ -212,3 +215,6 @@ impl Entry {
         self.known.send_modify(|known| known.end(answer, now));
     }
 }
+
+#[cfg(test)]
+mod tests;

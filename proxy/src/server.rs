@@ -101,8 +101,13 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
     };
     let asker =
         Asker::new(control.clone(), auth.names(), scheme).context("no HTTP client can be made")?;
-    let renewals = Renewals::start(control.clone(), settings.session_grace, metrics.clone())
-        .context("no HTTP client can be made")?;
+    let renewals = Renewals::start(
+        control.clone(),
+        settings.session_grace,
+        metrics.clone(),
+        crate::edge::unix_now,
+    )
+    .context("no HTTP client can be made")?;
     tokio::spawn(control.clone().follow());
     tokio::spawn(ready_when_keys(auth.sessions().keys().clone(), keys_check));
 

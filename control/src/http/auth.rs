@@ -49,17 +49,30 @@ pub struct BySession {
     pub sid: Option<String>,
     /// `Set-Cookie` of the session's next token, on the console's host.
     cookie: Option<String>,
+    /// `Set-Cookie` that takes it away.
+    gone: Option<String>,
 }
 
 impl BySession {
     /// Hands the next token to the browser; no cache may keep what it comes with.
     pub(super) fn pass_on(&self, response: &mut Response) {
-        let cookie = self.cookie.as_deref();
-        if let Some(Ok(value)) = cookie.map(HeaderValue::from_str) {
-            let headers = response.headers_mut();
-            headers.append(header::SET_COOKIE, value);
-            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        // Who has just ended the session gets no more of it.
+        if !response.headers().contains_key(header::SET_COOKIE) {
+            set(response, self.cookie.as_deref());
         }
+    }
+
+    /// Takes the cookie from a browser that has ended its own session.
+    pub(super) fn take_away(&self, response: &mut Response) {
+        set(response, self.gone.as_deref());
+    }
+}
+
+fn set(response: &mut Response, cookie: Option<&str>) {
+    if let Some(Ok(value)) = cookie.map(HeaderValue::from_str) {
+        let headers = response.headers_mut();
+        headers.append(header::SET_COOKIE, value);
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
 }
 
@@ -144,7 +157,9 @@ impl Auth {
                 };
                 let sid = proof.verified.sid.clone();
                 let proof = Proof::Caller(caller, Via::Cookie, Until(until));
-                (proof, BySession { sid, cookie })
+                let names = self.0.authenticator.names();
+                let gone = Some(names.delete(names.session()));
+                (proof, BySession { sid, cookie, gone })
             }
             Kept::Over => (Proof::Nothing, BySession::default()),
         }

@@ -17,8 +17,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-/// How long somebody waits for a renewal; it goes on without them.
+/// How long somebody waits for a renewal without which they cannot go on; it goes on without them.
 const PATIENCE: Duration = Duration::from_secs(8);
+/// How long a page waits for one in passing: a slow provider shall slow nobody down.
+const IN_PASSING: Duration = Duration::from_millis(800);
 /// Attempts at a change of the record that others change too.
 const ATTEMPTS: usize = 5;
 /// Pause between two attempts at writing what the provider has said.
@@ -85,7 +87,11 @@ impl Login {
         if freshness == Freshness::Fresh {
             return as_it_is(fresh_until);
         }
-        match self.renew(held).await {
+        let patience = match freshness {
+            Freshness::Stale => PATIENCE,
+            Freshness::Fresh | Freshness::Due => IN_PASSING,
+        };
+        match self.renew_within(held, patience).await {
             Renewal::Renewed(session) => {
                 let host = self.config.console_host();
                 let cookie = self.cookie(&session, host).inspect_err(
@@ -112,6 +118,10 @@ impl Login {
 
     /// Whether the session of a verified token goes on, and with what.
     pub async fn renew(self: &Arc<Self>, held: &Verified) -> Renewal {
+        self.renew_within(held, PATIENCE).await
+    }
+
+    async fn renew_within(self: &Arc<Self>, held: &Verified, patience: Duration) -> Renewal {
         let Some(sid) = held.sid.clone() else {
             return Renewal::Refused(Refusal::Unknown);
         };
@@ -134,7 +144,7 @@ impl Login {
             }
             outcome
         });
-        match tokio::time::timeout(PATIENCE, going_on).await {
+        match tokio::time::timeout(patience, going_on).await {
             Ok(Ok(Ok(outcome))) => outcome,
             Ok(Ok(Err(error))) => {
                 tracing::warn!(%error, "whether a session goes on cannot be told");

@@ -14,7 +14,7 @@ pub async fn sweep(cluster: Cluster, stop: CancellationToken) {
             Ok(0) => {}
             Ok(deleted) => tracing::info!(deleted, "sessions that are over were cleared away"),
             Err(error) => {
-                tracing::warn!(%error, "sessions that are over could not be cleared away")
+                tracing::warn!(%error, "sessions that are over could not be cleared away");
             }
         }
         tokio::select! {

@@ -79,6 +79,12 @@ async fn a_console_cookie_is_renewed_in_passing_and_ends_with_its_session() {
         (ended.status.as_u16(), ended.json()),
         (200, json!({"ended": 1}))
     );
+    // It was its own: this browser is signed out at once.
+    let gone = ended.headers["set-cookie"].to_str().unwrap();
+    assert!(
+        gone.starts_with("nogoo9=; ") && gone.contains("Max-Age=0;"),
+        "{gone}"
+    );
     // What counts by itself does so for the rest of its quarter of an hour.
     assert_eq!(capabilities(&fresh).await, (200, None));
     for old in [&due, &stale] {

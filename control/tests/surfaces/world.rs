@@ -109,7 +109,7 @@ impl World {
         let control = Control::start(
             &settings,
             &connection,
-            Keyring::alone(key).unwrap(),
+            &Keyring::alone(key).unwrap(),
             Metrics::default(),
             Gauges::default(),
             stop.clone(),

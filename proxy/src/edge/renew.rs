@@ -153,7 +153,7 @@ impl Edge {
         match self.ride(request, caller, host) {
             Some(riding) => {
                 let renewals = self.renewals.clone();
-                Box::pin(renewals.until_over(riding.entry, unix_now))
+                Box::pin(renewals.until_over(riding.entry))
             }
             None => Box::pin(std::future::pending()),
         }

@@ -2,8 +2,8 @@
 
 use super::Entry;
 use crate::control::Control;
-use crate::edge::unix_now;
 use crate::metrics::{Metrics, RenewalLabels, Renewed};
+use nogoo9_model::UnixSeconds;
 use nogoo9_model::renew::{Answer, Answers, Held, MOST, PATH, Question, VERSION};
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,10 +41,15 @@ pub(super) struct Flights {
     control: Control,
     client: reqwest::Client,
     metrics: Metrics,
+    clock: fn() -> UnixSeconds,
 }
 
 impl Flights {
-    pub(super) fn new(control: Control, metrics: Metrics) -> Result<Self, reqwest::Error> {
+    pub(super) fn new(
+        control: Control,
+        metrics: Metrics,
+        clock: fn() -> UnixSeconds,
+    ) -> Result<Self, reqwest::Error> {
         let client = reqwest::Client::builder()
             .connect_timeout(CONNECT)
             .redirect(reqwest::redirect::Policy::none())
@@ -56,6 +61,7 @@ impl Flights {
             control,
             client,
             metrics,
+            clock,
         })
     }
 
@@ -78,7 +84,7 @@ impl Flights {
     async fn fly(&self, entries: &[Arc<Entry>]) {
         let asked = tokio::time::timeout(ANSWER, self.ask(entries)).await;
         let answers = asked.unwrap_or(Err(AskError::TooLong));
-        let now = unix_now();
+        let now = (self.clock)();
         match answers {
             Ok(answers) => {
                 for (entry, answer) in entries.iter().zip(answers) {

@@ -8,6 +8,7 @@ use axum::Router;
 use axum::extract::{Extension, Path, State};
 use axum::response::Response;
 use axum::routing::{delete, get};
+use nogoo9_model::name::session_id;
 
 pub(super) fn router() -> Router<Service> {
     Router::new()
@@ -27,9 +28,17 @@ async fn list(
 async fn end(
     State(service): State<Service>,
     Extension(caller): By,
+    Extension(session): Extension<BySession>,
     Path(id): Path<String>,
 ) -> Response {
-    json(service.end_session(&caller, &id).await)
+    let ended = service.end_session(&caller, &id).await;
+    let current = session.sid.as_deref().map(session_id);
+    let own = ended.is_ok() && current.as_ref() == Some(&id);
+    let mut response = json(ended);
+    if own {
+        session.take_away(&mut response);
+    }
+    response
 }
 
 async fn end_others(

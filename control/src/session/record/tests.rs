@@ -67,7 +67,7 @@ fn what_a_renewal_does() {
         (record(), 300, Step::Refresh),
         // Another control asks it at this moment.
         (claimed.clone(), 10, Step::Sign(15)),
-        (claimed.clone(), 11, Step::Refresh),
+        (claimed, 11, Step::Refresh),
         (
             with(|r| r.claimed = Some(NOW + 21 * MINUTE)),
             20,
