@@ -258,7 +258,7 @@ impl ProxyHttp for Edge {
 
     async fn request_body_filter(
         &self,
-        _: &mut Session,
+        session: &mut Session,
         body: &mut Option<Bytes>,
         end_of_stream: bool,
         ctx: &mut Context,
@@ -269,6 +269,9 @@ impl ProxyHttp for Edge {
             *body = None;
         }
         ctx.data();
+        if !self.flows_on(session.req_header(), ctx) {
+            return Error::e_explain(ErrorType::InternalError, "the caller's session is over");
+        }
         Ok(())
     }
 
