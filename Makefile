@@ -43,6 +43,14 @@ crash: deps-build ## 200,000 crash schedules of the upgrade engine, each from it
 	NOGOO9_CRASH_SCHEDULES=200000 NOGOO9_CRASH_SECONDS=600 \
 	  $(CARGO) test $(if $(filter debug,$(PROFILE)),,--release) --workspace --test schedules -- --nocapture
 
+# How long `make fuzz` takes over each of its targets.
+SECONDS_EACH ?= 60
+
+.PHONY: fuzz
+fuzz: deps-build ## Mutated tokens, cookies, headers and key sets for a minute each: no panic, none accepted
+	NOGOO9_FUZZ_SECONDS=$(SECONDS_EACH) \
+	  $(CARGO) test -p nogoo9-identity --test it fuzz:: -- --nocapture --test-threads=2
+
 .PHONY: lint
 lint: deps-build deps-lint ## Formatting, lints, and who may depend on whom
 	$(CARGO) fmt --all --check

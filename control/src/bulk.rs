@@ -5,8 +5,10 @@
 //! same one. They get in each other's way at times, which costs a refused write, and nothing else.
 
 mod begin;
+mod chunks;
 mod driver;
 mod memory;
+mod quota;
 
 pub use driver::run;
 pub use memory::Memory;
@@ -53,8 +55,11 @@ pub async fn pass(service: &Service, memory: &mut Memory, id: &str) -> Result<Ne
                 let until = until.into_iter().chain(memory.postponed_until()).min();
                 return Ok(until.map_or(Next::OnEvent, Next::At));
             }
-            // A quota speaks the truth about the next pod only once the last one is counted.
-            Step::Begin { .. } if memory.expects_pod(&parts.caches, now) => {
+            Step::Begin { .. }
+                if memory
+                    .waits_for_pod(&parts.cluster, &parts.caches, now)
+                    .await =>
+            {
                 return Ok(Next::At(now.saturating_add(memory::EXPECTED)));
             }
             Step::Begin { index } => begin::begin(service, memory, index).await?,

@@ -8,13 +8,16 @@ mod error;
 mod events;
 mod leases;
 mod operations;
+mod personal_tokens;
 mod pods;
+mod quotas;
 mod records;
 mod sessions;
 
 pub use caches::{Caches, Listed};
 pub use cap::{Capped, DeletionCap};
 pub use error::ClusterError;
+pub use operations::FoundChunk;
 pub use pods::{CreateAnswer, Made};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};

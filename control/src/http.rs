@@ -4,6 +4,7 @@ mod absent;
 mod api;
 mod auth;
 mod events;
+mod personal;
 mod reply;
 mod ui;
 
@@ -56,6 +57,7 @@ pub fn router(app: App) -> Router {
         .nest("/api/v1", api)
         .merge(mcp)
         .merge(absent::router(app.clone()).layer(from_fn(timeout)))
+        .merge(personal::router(app.clone()).layer(from_fn(timeout)))
         .merge(ui::router(app).layer(from_fn(timeout)))
 }
 

@@ -12,6 +12,7 @@ pub mod http;
 pub mod lease;
 pub mod login;
 pub mod mcp;
+pub mod personal;
 pub mod run;
 pub mod service;
 pub mod session;

@@ -7,6 +7,7 @@ use crate::http::{App, Auth, limits, router};
 use crate::lease::Election;
 use crate::login::keys::{Keyring, keep, load_or_create};
 use crate::login::{self, Login, LoginConfig};
+use crate::personal::{PersonalTokens, sweep_expired};
 use crate::service::{Feed, Links, Metrics, Parts, Service};
 use crate::session::sweep;
 use crate::template::source::Source;
@@ -228,13 +229,19 @@ impl Control {
         let worker = worker.run(caches.clone(), leadership.clone(), stop.clone());
         let worker = tokio::spawn(worker);
         let swept = cluster.clone();
-        let sweeping = leadership
+        let sessions = leadership
             .clone()
             .while_leading(stop.clone(), move |stop| sweep(swept.clone(), stop));
-        tokio::spawn(sweeping);
+        let sessions = tokio::spawn(sessions);
         let policy = Arc::new(policy(settings));
         let login = login(settings, policy.clone(), keys.clone(), &cluster, connection);
         let login = Arc::new(login);
+        let personal = PersonalTokens::new(cluster.clone(), policy.clone());
+        let swept = cluster.clone();
+        let tokens = leadership
+            .clone()
+            .while_leading(stop.clone(), move |stop| sweep_expired(swept.clone(), stop));
+        let tokens = tokio::spawn(tokens);
         let service = Service::new(Parts {
             cluster,
             caches: caches.clone(),
@@ -250,13 +257,14 @@ impl Control {
             leadership.while_leading(stop.clone(), move |stop| bulk::run(driven.clone(), stop));
         let bulks = tokio::spawn(bulks);
 
-        let (authenticator, refresher) = authenticator(settings, keys, &policy);
+        let (authenticator, refresher) = authenticator(settings, keys, &policy)?;
         let refresher = AbortOnDropHandle::new(refresher);
         let app = App {
             service,
             auth: Auth::new(
                 Arc::new(authenticator),
                 login.clone(),
+                personal,
                 &common.public.url,
                 connection.clock.clone(),
             ),
@@ -268,7 +276,7 @@ impl Control {
         let engine = tokio::spawn(async move {
             // Keys are refreshed for as long as the engine runs.
             let _refresher = refresher;
-            if let Err(error) = tokio::try_join!(worker, bulks) {
+            if let Err(error) = tokio::try_join!(worker, bulks, sessions, tokens) {
                 tracing::error!(%error, "the engine ended by itself");
                 stop.cancel();
             }
@@ -295,6 +303,7 @@ fn policy(settings: &Settings) -> ClaimPolicy {
         } else {
             Role::User
         },
+        scopes_claim: identity.scopes_claim.clone(),
     }
 }
 
@@ -307,25 +316,39 @@ fn authenticator(
     settings: &Settings,
     keys: &Keyring,
     policy: &Arc<ClaimPolicy>,
-) -> (Authenticator, JoinHandle<()>) {
+) -> anyhow::Result<(Authenticator, JoinHandle<()>)> {
     let identity = &settings.common.identity;
-    let (issuer_keys, refresher) = Keys::new(KeySource::Issuer {
-        issuer: identity.issuer.clone(),
-        roots: issuer_roots(settings),
+    let mut refreshers = Vec::new();
+    let mut keys_of = |issuer: &str| {
+        let (keys, refresher) = Keys::new(KeySource::Issuer {
+            issuer: issuer.to_owned(),
+            roots: issuer_roots(settings),
+        });
+        refreshers.push(refresher.run());
+        keys
+    };
+    let config_of = |issuer: &str| BearerConfig {
+        issuer: issuer.to_owned(),
+        audiences: identity.audiences.clone(),
+    };
+    let main = &identity.issuer;
+    let mut bearers = Bearers::new(config_of(main), policy.clone(), keys_of(main));
+    for issuer in &identity.extra_issuers {
+        bearers = bearers.and_issuer(config_of(issuer), keys_of(issuer));
+    }
+    if let Some(shared) = &identity.shared_secret {
+        let secret = shared.secret.expose().as_bytes();
+        bearers = bearers
+            .and_shared_secret(config_of(&shared.issuer), secret)
+            .context("--shared-secret-file")?;
+    }
+    let refresher = tokio::spawn(async move {
+        futures::future::join_all(refreshers).await;
     });
-    let refresher = tokio::spawn(refresher.run());
-    let bearers = Bearers::new(
-        BearerConfig {
-            issuer: identity.issuer.clone(),
-            audiences: identity.audiences.clone(),
-        },
-        policy.clone(),
-        issuer_keys,
-    );
     let public = &settings.common.public.url;
     let sessions = Sessions::new(public.as_str(), policy.clone(), keys.public().clone());
     let names = nogoo9_identity::cookie::CookieNames::new(public.scheme() == "https");
-    (Authenticator::new(bearers, sessions, names), refresher)
+    Ok((Authenticator::new(bearers, sessions, names), refresher))
 }
 
 fn login(

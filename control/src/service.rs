@@ -16,6 +16,7 @@ mod operations;
 mod rollback;
 mod sessions;
 mod templates;
+mod tokens;
 mod types;
 mod upgrades;
 mod view;
@@ -31,6 +32,7 @@ pub use types::*;
 pub(crate) use upgrades::{Ask, Attempt};
 
 use crate::cluster::{Caches, Cluster, Stored};
+use crate::personal::Credential;
 use crate::template::source::Source;
 use crate::upgrade::{Engine, Proxies};
 use nogoo9_model::UnixSeconds;
@@ -302,12 +304,16 @@ impl Service {
         )
     }
 
-    /// The newest operations that the caller may see.
+    /// The newest operations that the caller may see, of those that are asked for.
     ///
     /// # Errors
-    /// The token lacks the scope.
-    pub async fn list_operations(&self, caller: &Caller) -> Answer<Operations> {
-        self.count("list_operations", operations::list(&self.0, caller))
+    /// The token lacks the scope, or no workspace could have that id.
+    pub async fn list_operations(
+        &self,
+        caller: &Caller,
+        args: &ListOperations,
+    ) -> Answer<Operations> {
+        self.count("list_operations", operations::list(&self.0, caller, args))
     }
 
     /// Templates that the caller may use.
@@ -341,8 +347,16 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError`].
-    pub async fn end_session(&self, caller: &Caller, id: &str) -> Answer<EndedSessions> {
-        self.count("end_session", sessions::end_one(&self.0, caller, id).await)
+    pub async fn end_session(
+        &self,
+        caller: &Caller,
+        by: Credential,
+        id: &str,
+    ) -> Answer<EndedSessions> {
+        self.count(
+            "end_session",
+            sessions::end_one(&self.0, caller, by, id).await,
+        )
     }
 
     /// Ends all of the caller's browser sessions but the one that asks.
@@ -352,11 +366,56 @@ impl Service {
     pub async fn end_other_sessions(
         &self,
         caller: &Caller,
+        by: Credential,
         current: Option<&str>,
     ) -> Answer<EndedSessions> {
         self.count(
             "end_other_sessions",
-            sessions::end_others(&self.0, caller, current).await,
+            sessions::end_others(&self.0, caller, by, current).await,
+        )
+    }
+
+    /// Makes a personal access token for the caller, who is known by `by`.
+    ///
+    /// # Errors
+    /// [`ServiceError`].
+    pub async fn create_token(
+        &self,
+        caller: &Caller,
+        by: Credential,
+        args: &CreateToken,
+    ) -> Answer<CreatedToken> {
+        self.count(
+            "create_token",
+            tokens::create(&self.0, caller, by, args).await,
+        )
+    }
+
+    /// The caller's own personal access tokens, without the tokens themselves.
+    ///
+    /// # Errors
+    /// [`ServiceError`].
+    pub async fn list_tokens(
+        &self,
+        caller: &Caller,
+        by: Credential,
+    ) -> Answer<PersonalAccessTokens> {
+        self.count("list_tokens", tokens::list(&self.0, caller, by).await)
+    }
+
+    /// Ends one of the caller's own personal access tokens.
+    ///
+    /// # Errors
+    /// [`ServiceError`].
+    pub async fn revoke_token(
+        &self,
+        caller: &Caller,
+        by: Credential,
+        id: &str,
+    ) -> Answer<RevokedToken> {
+        self.count(
+            "revoke_token",
+            tokens::revoke(&self.0, caller, by, id).await,
         )
     }
 

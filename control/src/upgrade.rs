@@ -14,4 +14,4 @@ mod sweep;
 pub use discovery::Discovery;
 pub use engine::{Engine, EngineConfig, Worker};
 pub use pass::{Next, run as pass};
-pub use proxies::Proxies;
+pub use proxies::{Proxies, Reports};

@@ -11,7 +11,7 @@ mod support;
 
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Api, PostParams};
+use kube::api::{Api, ListParams, PostParams};
 use nogoo9_control::bulk::{Memory, Next, pass};
 use nogoo9_control::cluster::{Caches, Cluster};
 use nogoo9_control::config::{Args, Settings};
@@ -57,27 +57,25 @@ fn admin() -> Caller {
 }
 
 /// All of control but its driver of bulks, whose part the test plays.
-struct World {
-    site: Site,
+struct Replica {
     cluster: Cluster,
     caches: Arc<Caches>,
     templates: Source,
     engine: Engine,
     proxies: Proxies,
-    settings: Settings,
     stop: CancellationToken,
     _worker: AbortOnDropHandle<()>,
 }
 
-impl Drop for World {
+impl Drop for Replica {
     fn drop(&mut self) {
         self.stop.cancel();
     }
 }
 
-impl World {
-    async fn start() -> Self {
-        let site = Site::start().await;
+impl Replica {
+    /// One that believes to lead, whoever else does.
+    async fn start(site: &Site) -> Self {
         let cluster = site.cluster(&Faults::default());
         let templates = Source::start(&cluster, None).unwrap();
         let proxies = Proxies::new(Vec::new(), None).unwrap();
@@ -91,6 +89,29 @@ impl World {
         let leadership = Leadership::unopposed();
         let worker = tokio::spawn(worker.run(caches.clone(), leadership, stop.clone()));
         caches.synced().await;
+        Self {
+            cluster,
+            caches,
+            templates,
+            engine,
+            proxies,
+            stop,
+            _worker: AbortOnDropHandle::new(worker),
+        }
+    }
+}
+
+/// A cluster with a control.
+struct World {
+    site: Site,
+    control: Replica,
+    settings: Settings,
+}
+
+impl World {
+    async fn start() -> Self {
+        let site = Site::start().await;
+        let control = Replica::start(&site).await;
         let flags = [
             "nogoo9-control",
             "--public-url=http://localhost:9009",
@@ -103,25 +124,23 @@ impl World {
         };
         Self {
             site,
-            cluster,
-            caches,
-            templates,
-            engine,
-            proxies,
+            control,
             settings,
-            stop,
-            _worker: AbortOnDropHandle::new(worker),
         }
     }
 
     /// The commands, through these faults.
     fn service(&self, faults: &Faults) -> Service {
+        self.service_of(&self.control, faults)
+    }
+
+    fn service_of(&self, control: &Replica, faults: &Faults) -> Service {
         Service::new(Parts {
             cluster: self.site.cluster(faults),
-            caches: self.caches.clone(),
-            engine: self.engine.clone(),
-            proxies: self.proxies.clone(),
-            templates: self.templates.clone(),
+            caches: control.caches.clone(),
+            engine: control.engine.clone(),
+            proxies: control.proxies.clone(),
+            templates: control.templates.clone(),
             links: Links::new(&self.settings.common.public),
             metrics: Metrics::default(),
             feed: Feed::default(),
@@ -173,7 +192,7 @@ impl World {
         .await;
         self.until("all run", async || {
             self.site.kubelet().await;
-            let mut seen = ids.iter().map(|(_, id)| self.caches.workspace(id));
+            let mut seen = ids.iter().map(|(_, id)| self.control.caches.workspace(id));
             seen.all(|listed| {
                 listed.is_some_and(|listed| {
                     listed.record.value.pod.uid.is_some()
@@ -202,8 +221,12 @@ struct Driver {
 
 impl Driver {
     fn new(world: &World, faults: &Faults) -> Self {
+        Self::over(world.service(faults))
+    }
+
+    fn over(service: Service) -> Self {
         Self {
-            service: world.service(faults),
+            service,
             memory: Memory::default(),
             failures: 0,
         }
@@ -233,6 +256,14 @@ struct Scenario {
 
 impl Scenario {
     async fn begin(world: &World, owner: &str, faults: &[Faults]) -> Self {
+        let drivers = faults.iter().map(|faults| Driver::new(world, faults));
+        Self {
+            faults: faults[0].clone(),
+            ..Self::driven(world, owner, drivers.collect()).await
+        }
+    }
+
+    async fn driven(world: &World, owner: &str, drivers: Vec<Driver>) -> Self {
         let args = UpgradeAllWorkspaces {
             max_parallel: Some(PARALLEL),
             user_sub: Some(owner.into()),
@@ -247,11 +278,8 @@ impl Scenario {
         Self {
             owner: owner.into(),
             bulk: begun.operation_id.unwrap(),
-            faults: faults[0].clone(),
-            drivers: faults
-                .iter()
-                .map(|faults| Driver::new(world, faults))
-                .collect(),
+            faults: Faults::default(),
+            drivers,
             ended: false,
         }
     }
@@ -265,7 +293,14 @@ impl Scenario {
         let mut under_way = 0;
         for letter in ["a", "b", "c"] {
             let id = format!("{}-{letter}", self.owner);
-            let record = world.cluster.record(&id).await.unwrap().unwrap().value;
+            let record = world
+                .control
+                .cluster
+                .record(&id)
+                .await
+                .unwrap()
+                .unwrap()
+                .value;
             let upgrade = record.upgrade.as_ref();
             under_way += u32::from(upgrade.is_some_and(|upgrade| upgrade.phase == Phase::Starting));
         }
@@ -284,9 +319,9 @@ impl Scenario {
             self.owner
         );
         for target in &seen.targets {
-            let record = world.cluster.living(&target.id).await.unwrap();
+            let record = world.control.cluster.living(&target.id).await.unwrap();
             let part = child(&self.bulk, &target.id);
-            let part = world.cluster.operation(&part).await.unwrap();
+            let part = world.control.cluster.operation(&part).await.unwrap();
             if target.id.ends_with("-d") {
                 assert_eq!(target.state, TargetState::Skipped);
                 assert_eq!(target.error.as_ref().unwrap().reason, "Gone");
@@ -326,7 +361,7 @@ async fn run(world: &World, scenarios: &mut [Scenario]) {
             let mut gone = scenarios
                 .iter()
                 .map(|scenario| format!("{}-d", scenario.owner));
-            gone.all(|id| world.caches.record(&id).is_none())
+            gone.all(|id| world.control.caches.record(&id).is_none())
         })
         .await;
     let end = Instant::now() + PATIENCE;
@@ -405,6 +440,61 @@ async fn two_drivers_at_once_do_it_once() {
     }
 }
 
+/// Two whole controls, each of which believes to lead: their engines work on the same pods, their
+/// drivers on the same bulks.
+#[tokio::test]
+async fn two_controls_that_both_lead_do_it_once() {
+    let world = World::start().await;
+    let other = Replica::start(&world.site).await;
+    let owners = owners("u", 6);
+    world.template("image:1").await;
+    world.spawn(&owners, &["a", "b", "c", "d"]).await;
+    world.template("image:2").await;
+    let mut scenarios = Vec::new();
+    for owner in &owners {
+        let services =
+            [&world.control, &other].map(|control| world.service_of(control, &Faults::default()));
+        let drivers = services.map(Driver::over).into();
+        scenarios.push(Scenario::driven(&world, owner, drivers).await);
+    }
+    run(&world, &mut scenarios).await;
+    for scenario in &scenarios {
+        for driver in &scenario.drivers {
+            assert_eq!(driver.failures, 0, "lost races are no failures");
+        }
+        // Both controls tell the same, each by its own client.
+        let args = GetOperation::first(scenario.bulk.clone());
+        let mut told = Vec::new();
+        for driver in &scenario.drivers {
+            let seen = driver.service.get_operation(&admin(), &args).await.unwrap();
+            let results: Vec<_> = seen
+                .targets
+                .into_iter()
+                .map(|target| (target.id, target.state, target.pod_name))
+                .collect();
+            told.push((seen.state, seen.counts, results));
+        }
+        assert_eq!(told[0], told[1]);
+    }
+    // One upgrade each, and nothing is left of the pods before.
+    let maps: Api<ConfigMap> = Api::namespaced(world.site.admin.clone(), SYSTEM);
+    let stored = maps.list(&ListParams::default()).await.unwrap();
+    let parts: Vec<operation::Operation> = stored
+        .items
+        .iter()
+        .filter_map(|map| map.data.as_ref()?.get("operation.json"))
+        .map(|json| serde_json::from_str(json).unwrap())
+        .filter(|operation: &operation::Operation| operation.parent.is_some())
+        .collect();
+    assert_eq!(parts.len(), 3 * owners.len());
+    let pods = world.site.pods().await;
+    assert_eq!(pods.len(), 3 * owners.len(), "{pods:#?}");
+    for pod in pods {
+        let spec = pod.spec.unwrap();
+        assert_eq!(spec.containers[0].image.as_deref(), Some("image:2"));
+    }
+}
+
 /// Pages reach over chunks, and end where the targets do.
 #[tokio::test]
 async fn results_are_read_page_by_page() {
@@ -428,20 +518,26 @@ async fn results_are_read_page_by_page() {
     let chunks = chunks(&id, targets.collect());
     assert_eq!(chunks.len(), 3);
     for chunk in &chunks {
-        world.cluster.create_chunk(chunk).await.unwrap();
+        world.control.cluster.create_chunk(chunk).await.unwrap();
     }
     let operation = operation::Operation {
         id: id.clone(),
         kind: Kind::UpgradeAll,
         actor: "root".into(),
         parent: None,
+        retry_of: None,
         state: State::Running,
-        started_at: world.cluster.now(),
+        started_at: world.control.cluster.now(),
         finished_at: None,
         targets: Vec::new(),
-        bulk: Some(Head::new(5, &chunks, world.cluster.now())),
+        bulk: Some(Head::new(5, &chunks, world.control.cluster.now())),
     };
-    world.cluster.put_operation(None, &operation).await.unwrap();
+    world
+        .control
+        .cluster
+        .put_operation(None, &operation)
+        .await
+        .unwrap();
     let mut driver = Driver::new(&world, &Faults::default());
     world
         .until("the end", async || driver.pass(&id).await)

@@ -1,5 +1,6 @@
-//! What is stored of bulks: ten thousand workspaces in one, and chunks that somebody deletes by hand.
-//! Nobody looks after pods here: the workspaces are records alone.
+//! What is stored of bulks: ten thousand workspaces in one, and chunks that somebody deletes or spoils
+//! by hand; and how many upgrades begin before there is a pod. Nobody looks after pods here: the
+//! workspaces are records alone.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -9,8 +10,8 @@
 mod support;
 
 use futures::{StreamExt, stream};
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use nogoo9_control::bulk::{Memory, Next, pass};
 use nogoo9_control::cluster::{Caches, Cluster};
 use nogoo9_control::config::Args;
@@ -26,11 +27,11 @@ use nogoo9_model::operation::State;
 use nogoo9_model::pod::TemplateRef;
 use nogoo9_model::record::{Record, Spawn};
 use nogoo9_runtime::config::{Loaded, load};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use support::{Faults, SYSTEM, Site, WORKSPACES};
+use support::{Fault, Faults, SYSTEM, Site, WORKSPACES};
 use tokio::time::Instant;
 
 /// Longest wait for anything to come true.
@@ -59,8 +60,13 @@ struct Desk {
 
 impl Desk {
     async fn start() -> Self {
+        Self::through(&Faults::default()).await
+    }
+
+    /// The same through these faults.
+    async fn through(faults: &Faults) -> Self {
         let site = Site::start().await;
-        let cluster = site.cluster(&Faults::default());
+        let cluster = site.cluster(faults);
         let flags = [
             "nogoo9-control",
             "--public-url=http://localhost:9009",
@@ -188,6 +194,16 @@ impl Desk {
         }
     }
 
+    /// How many upgrades are under way.
+    async fn under_way(&self, count: usize) -> usize {
+        let mut under_way = 0;
+        for n in 0..count {
+            let stored = self.cluster.record(&id(n)).await.unwrap().unwrap();
+            under_way += usize::from(stored.value.upgrade.is_some());
+        }
+        under_way
+    }
+
     /// Sizes of the objects that the bulk is stored in, in bytes: head, and chunks.
     async fn sizes(&self, id: &str) -> (usize, Vec<usize>) {
         let params = ListParams::default().labels(&format!("nogoo9/operation={id}"));
@@ -313,27 +329,150 @@ async fn a_bulk_that_was_robbed_of_a_chunk_ends() {
 
 /// The same under the hands of one who has read it before.
 #[tokio::test]
-async fn a_chunk_that_vanishes_under_the_hands_of_its_driver_is_missed() {
+async fn a_chunk_that_is_lost_under_the_hands_of_its_driver_is_missed() {
+    let desk = Desk::start().await;
+    desk.workspaces(2).await;
+    for deleted in [true, false] {
+        desk.template().await;
+        let begun = desk
+            .upgrade_all(UpgradeAllWorkspaces {
+                max_parallel: Some(1),
+                ..UpgradeAllWorkspaces::default()
+            })
+            .await;
+        let bulk = begun.operation_id.unwrap();
+        let mut memory = Memory::default();
+        // The first is taken up and fails; that is yet to be written.
+        desk.without_template().await;
+        pass(&desk.service, &mut memory, &bulk).await.unwrap();
+        let lost = format!("nogoo9-{bulk}-0");
+        if deleted {
+            let params = DeleteParams::default();
+            desk.config_maps().delete(&lost, &params).await.unwrap();
+        } else {
+            let patch = json!({"data": {"chunk.json": "[]"}});
+            let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
+            let patched = desk.config_maps().patch(&lost, &params, &patch).await;
+            patched.unwrap();
+        }
+        let ended = desk.to_the_end(&bulk, &mut memory).await;
+        assert_eq!(
+            (ended.state, ended.counts.unwrap().failed),
+            (State::Failed, 2)
+        );
+    }
+}
+
+/// Somebody makes something else of a chunk: as if they had deleted it.
+#[tokio::test]
+async fn a_bulk_of_which_a_chunk_was_spoilt_ends() {
+    const TOTAL: usize = CHUNK + 3;
     let desk = Desk::start().await;
     desk.template().await;
-    desk.workspaces(2).await;
-    let begun = desk
-        .upgrade_all(UpgradeAllWorkspaces {
-            max_parallel: Some(1),
-            ..UpgradeAllWorkspaces::default()
-        })
-        .await;
+    desk.workspaces(TOTAL).await;
+    let maps = desk.config_maps();
+    let params = PatchParams::default();
+    let spoil = async |name: &str, data: Value| {
+        let patch = json!({ "data": data });
+        let patched = maps.patch(name, &params, &Patch::Merge(&patch)).await;
+        patched.unwrap();
+    };
+    let read = async |name: &str| -> Value {
+        let data = maps.get(name).await.unwrap().data.unwrap();
+        serde_json::from_str(&data["chunk.json"]).unwrap()
+    };
+    for kind in ["no JSON", "no data", "of another place", "too short"] {
+        let begun = desk.upgrade_all(UpgradeAllWorkspaces::default()).await;
+        let bulk = begun.operation_id.unwrap();
+        let spoilt = format!("nogoo9-{bulk}-1");
+        let mut chunk = read(&spoilt).await;
+        let data = match kind {
+            "no JSON" => json!({"chunk.json": "{"}),
+            "no data" => json!({"chunk.json": null}),
+            "of another place" => {
+                let other = read(&format!("nogoo9-{bulk}-0")).await;
+                json!({"chunk.json": other.to_string()})
+            }
+            _ => {
+                chunk["targets"].as_array_mut().unwrap().pop();
+                json!({"chunk.json": chunk.to_string()})
+            }
+        };
+        spoil(&spoilt, data).await;
+        let (_, targets) = desk.look(&bulk).await;
+        assert_eq!(targets.len(), TOTAL, "{kind}: it can be looked at");
+        desk.service
+            .cancel_operation(&admin(), &bulk)
+            .await
+            .unwrap();
+        let ended = desk.to_the_end(&bulk, &mut Memory::default()).await;
+        let counts = ended.counts.unwrap();
+        assert_eq!(
+            (ended.state, counts.cancelled as usize, counts.failed),
+            (State::Cancelled, CHUNK, 3),
+            "{kind}"
+        );
+        let (_, targets) = desk.look(&bulk).await;
+        for target in &targets[CHUNK..] {
+            let why = target.error.as_ref().unwrap();
+            assert_eq!(why.reason, "ResultLost");
+            let told = format!("somebody changed the ConfigMap {spoilt}, ");
+            assert!(why.message.starts_with(&told), "{kind}: {}", why.message);
+        }
+    }
+
+    // What a later version may have written is not this one's to write over.
+    let begun = desk.upgrade_all(UpgradeAllWorkspaces::default()).await;
     let bulk = begun.operation_id.unwrap();
-    let mut memory = Memory::default();
-    // The first is taken up and fails; that is yet to be written.
-    desk.without_template().await;
-    pass(&desk.service, &mut memory, &bulk).await.unwrap();
-    let lost = format!("nogoo9-{bulk}-0");
-    let params = DeleteParams::default();
-    desk.config_maps().delete(&lost, &params).await.unwrap();
-    let ended = desk.to_the_end(&bulk, &mut memory).await;
-    assert_eq!(
-        (ended.state, ended.counts.unwrap().failed),
-        (State::Failed, 2)
-    );
+    let later = json!({"version": 1000, "all": "anew"});
+    let name = format!("nogoo9-{bulk}-1");
+    spoil(&name, json!({"chunk.json": later.to_string()})).await;
+    let refused = pass(&desk.service, &mut Memory::default(), &bulk).await;
+    assert!(refused.is_err(), "{refused:?}");
+    assert_eq!(read(&name).await, later);
+}
+
+/// As many upgrades begin at once as are asked for. Where a quota may refuse pods, or nobody can tell,
+/// each waits for the pod of the one before, of which there is none here.
+#[tokio::test]
+async fn upgrades_begin_at_once_where_no_quota_limits_pods() {
+    const PARALLEL: u32 = 10;
+    const TOTAL: usize = PARALLEL as usize;
+    let (refused, read) = (Some(Fault::Status(403)), None);
+    for (hard, fault, at_once) in [
+        (None, read, true),
+        (Some(json!({"requests.storage": "10Gi"})), read, true),
+        (Some(json!({"pods": "100"})), read, false),
+        (Some(json!({"limits.memory": "100Gi"})), read, false),
+        (None, refused, false),
+    ] {
+        let faults = Faults::on("/resourcequotas", fault);
+        let desk = Desk::through(&faults).await;
+        desk.template().await;
+        desk.workspaces(TOTAL).await;
+        if let Some(hard) = &hard {
+            let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": hard}});
+            let quota: ResourceQuota = serde_json::from_value(quota).unwrap();
+            let quotas = Api::namespaced(desk.site.admin.clone(), WORKSPACES);
+            quotas.create(&PostParams::default(), &quota).await.unwrap();
+        }
+        let begun = desk
+            .upgrade_all(UpgradeAllWorkspaces {
+                max_parallel: Some(PARALLEL),
+                ..UpgradeAllWorkspaces::default()
+            })
+            .await;
+        let bulk = begun.operation_id.unwrap();
+        let mut memory = Memory::default();
+        let next = pass(&desk.service, &mut memory, &bulk).await.unwrap();
+        let under_way = desk.under_way(TOTAL).await;
+        if at_once {
+            assert_eq!(under_way, TOTAL, "{hard:?}");
+        } else {
+            // However slow the machine is: it was not waited for that long nine times.
+            assert!((1..TOTAL).contains(&under_way), "{hard:?}: {under_way}");
+            assert!(matches!(next, Next::At(_)), "{hard:?}: {next:?}");
+        }
+        assert_eq!(faults.seen(), 1, "{hard:?}: quotas were read once");
+    }
 }

@@ -153,7 +153,7 @@ readinessProbe:
   httpGet: {path: /readyz, port: {{ . }}}
   periodSeconds: 2
   timeoutSeconds: 2
-  failureThreshold: 2
+  failureThreshold: 3
 {{- end -}}
 
 {{/* What every pod has. */}}

@@ -3,6 +3,7 @@
 mod absent;
 mod answer;
 mod context;
+mod personal;
 mod pick;
 mod renew;
 mod socket;
@@ -14,6 +15,7 @@ use crate::gate::{Decision, Gate, is_navigation};
 use crate::headers::{self, Mapping, Origin};
 use crate::hold::Holds;
 use crate::metrics::{By, Class, Metrics, RequestLabels};
+use crate::personal::Personal;
 use crate::renew::Renewals;
 use crate::reply::Reply;
 use crate::sessions::{Kind, Sessions};
@@ -30,6 +32,7 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use context::{Failure, Hop};
+use personal::Watched;
 use pick::Picked;
 use upstream::{client_ip, peer};
 
@@ -57,6 +60,8 @@ pub struct Edge {
     pub control: Control,
     /// Asks control about workspaces without pods.
     pub asker: Asker,
+    /// Asks control about personal access tokens.
+    pub personal: Personal,
     /// Asks control whether browser sessions go on.
     pub renewals: Renewals,
     /// What is open.
@@ -84,9 +89,13 @@ impl ProxyHttp for Edge {
     ) -> pingora::Result<bool> {
         session.set_write_timeout(Some(CLIENT_WRITE));
         let mut decision = self.gate.decide(session.req_header(), unix_now(), false);
-        if matches!(decision, Decision::FetchKeys) {
-            self.gate.auth.bearers().keys().refetch().await;
-            decision = self.gate.decide(session.req_header(), unix_now(), true);
+        match decision {
+            Decision::FetchKeys => {
+                self.gate.auth.bearers().refetch().await;
+                decision = self.gate.decide(session.req_header(), unix_now(), true);
+            }
+            Decision::AskPersonal => decision = self.proven(session.req_header()).await,
+            _ => {}
         }
         if let Decision::AskSession(stale) = &decision {
             let request = session.req_header();
@@ -94,14 +103,16 @@ impl ProxyHttp for Edge {
                 Ok(known) => known,
                 Err(reply) => return self.reply(session, ctx, &reply).await,
             };
-            decision = self.gate.decide_for(request, unix_now(), known);
+            decision = self.gate.decide_session(request, unix_now(), known);
         }
         if let Some(over) = self.in_passing(session.req_header(), ctx, &decision) {
-            decision = self.gate.decide_for(session.req_header(), unix_now(), over);
+            decision = self
+                .gate
+                .decide_session(session.req_header(), unix_now(), over);
         }
         match decision {
             Decision::Reply(reply) => self.reply(session, ctx, &reply).await,
-            Decision::FetchKeys | Decision::AskSession(_) => {
+            Decision::FetchKeys | Decision::AskPersonal | Decision::AskSession(_) => {
                 self.reply(session, ctx, &Reply::unavailable(false, "Try again."))
                     .await
             }
@@ -323,10 +334,11 @@ impl ProxyHttp for Edge {
     ) -> pingora::Result<Option<Duration>> {
         ctx.data();
         if let Hop::Pod(hop) = &ctx.hop
-            && Instant::now() >= hop.expires
+            && (Instant::now() >= hop.expires
+                || hop.personal.as_ref().is_some_and(Watched::is_revoked))
         {
             // No stream outlives the token that opened it.
-            return Error::e_explain(ErrorType::InternalError, "the caller's token has expired");
+            return Error::e_explain(ErrorType::InternalError, "the caller's token has ended");
         }
         if !self.flows_on(session.req_header(), ctx) {
             return Error::e_explain(ErrorType::InternalError, "the caller's session is over");

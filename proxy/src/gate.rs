@@ -4,6 +4,7 @@
 mod asked;
 mod sign_in;
 
+use crate::personal::Verdict;
 use crate::reply::Reply;
 use crate::route::{Mode, Place, Router, Target};
 use crate::table::{Route, Status, Table, Workspace};
@@ -13,7 +14,7 @@ use http::{Method, StatusCode};
 use nogoo9_identity::session::Freshness;
 use nogoo9_identity::{Authenticator, TokenError, Verified, Via, challenge};
 use nogoo9_model::UnixSeconds;
-use nogoo9_model::access::{Action, Target as Object, Visibility, may};
+use nogoo9_model::access::{Action, Denied, Target as Object, Visibility, may};
 use percent_encoding::{CONTROLS, utf8_percent_encode};
 use pingora::http::RequestHeader;
 use std::sync::Arc;
@@ -53,6 +54,9 @@ pub enum Decision {
     FetchKeys,
     /// The session of the cookie is not fresh any more: learn whether it goes on, and ask again.
     AskSession(Stale),
+    /// The caller is proven by a personal access token, which only control knows: learn what it comes
+    /// to, and ask again with [`Gate::decide_for`].
+    AskPersonal,
 }
 
 /// A session that counts only if control says so.
@@ -73,6 +77,20 @@ pub enum Session {
     GoesOn(Arc<Verified>),
     /// It is over: the cookie is as good as none.
     Over,
+}
+
+/// What proves the caller.
+#[derive(Debug)]
+enum Proof {
+    /// What the request carries.
+    Headers {
+        /// Whether an unknown key is final.
+        keys_fetched: bool,
+        /// What is known of the session of the cookie.
+        session: Session,
+    },
+    /// What control said of its personal access token.
+    Told(Verdict),
 }
 
 /// A workspace that the caller may open.
@@ -152,27 +170,40 @@ impl Gate {
         now: UnixSeconds,
         keys_fetched: bool,
     ) -> Decision {
-        self.decide_by(request, now, keys_fetched, Session::AsSent)
+        let proof = Proof::Headers {
+            keys_fetched,
+            session: Session::AsSent,
+        };
+        self.decide_by(request, now, proof)
     }
 
     /// As [`Self::decide`], once it is known what the session of the cookie comes to.
+    #[must_use]
+    pub fn decide_session(
+        &self,
+        request: &RequestHeader,
+        now: UnixSeconds,
+        session: Session,
+    ) -> Decision {
+        let proof = Proof::Headers {
+            keys_fetched: true,
+            session,
+        };
+        self.decide_by(request, now, proof)
+    }
+
+    /// What is done with `request` at `now`, whose personal access token comes to `verdict`.
     #[must_use]
     pub fn decide_for(
         &self,
         request: &RequestHeader,
         now: UnixSeconds,
-        session: Session,
+        verdict: Verdict,
     ) -> Decision {
-        self.decide_by(request, now, true, session)
+        self.decide_by(request, now, Proof::Told(verdict))
     }
 
-    fn decide_by(
-        &self,
-        request: &RequestHeader,
-        now: UnixSeconds,
-        keys_fetched: bool,
-        session: Session,
-    ) -> Decision {
+    fn decide_by(&self, request: &RequestHeader, now: UnixSeconds, proof: Proof) -> Decision {
         let host = host_of(request);
         match self.router.target(host, request.uri.path()) {
             Target::Misdirected => Decision::Reply(Reply::text(
@@ -184,7 +215,7 @@ impl Gate {
             },
             Target::Internal => Decision::Reply(self.not_found(is_navigation(request))),
             Target::Slash(id) => Decision::Reply(slash(id, request.uri.query())),
-            Target::Workspace(place) => self.workspace(request, &place, now, keys_fetched, session),
+            Target::Workspace(place) => self.workspace(request, &place, now, proof),
         }
     }
 
@@ -193,8 +224,7 @@ impl Gate {
         request: &RequestHeader,
         place: &Place<'_>,
         now: UnixSeconds,
-        keys_fetched: bool,
-        session: Session,
+        proof: Proof,
     ) -> Decision {
         let host = match place.mode {
             Mode::Host => self.router.workspace_host(&place.id),
@@ -211,21 +241,33 @@ impl Gate {
             Wants::Start => is_document(request),
             Wants::Page | Wants::Status => is_navigation(request),
         };
-        let proven = self
-            .auth
-            .authenticate(&request.method, &request.headers, &host, now);
-        let proven = match (proven, session) {
-            (Ok(Some(proof)), Session::Over) if proof.via == Via::Cookie => Ok(None),
-            (Ok(Some(proof)), Session::GoesOn(newest)) if proof.via == Via::Cookie => {
-                Ok(Some(newest))
+        let keys_fetched = match &proof {
+            Proof::Headers { keys_fetched, .. } => *keys_fetched,
+            Proof::Told(_) => true,
+        };
+        let proven = match proof {
+            Proof::Told(verdict) => verdict.map(Some),
+            Proof::Headers { .. } if self.auth.personal_token(&request.headers).is_some() => {
+                return Decision::AskPersonal;
             }
-            (Ok(Some(proof)), _) if proof.verified.freshness(now) == Freshness::Stale => {
-                return Decision::AskSession(Stale {
-                    verified: proof.verified,
-                    host,
-                });
+            Proof::Headers { session, .. } => {
+                let proven = self
+                    .auth
+                    .authenticate(&request.method, &request.headers, &host, now);
+                match (proven, session) {
+                    (Ok(Some(proof)), Session::Over) if proof.via == Via::Cookie => Ok(None),
+                    (Ok(Some(proof)), Session::GoesOn(newest)) if proof.via == Via::Cookie => {
+                        Ok(Some(newest))
+                    }
+                    (Ok(Some(proof)), _) if proof.verified.freshness(now) == Freshness::Stale => {
+                        return Decision::AskSession(Stale {
+                            verified: proof.verified,
+                            host,
+                        });
+                    }
+                    (proven, _) => proven.map(|found| found.map(|proof| proof.verified)),
+                }
             }
-            (proven, _) => proven.map(|found| found.map(|proof| proof.verified)),
         };
         let caller = match proven {
             Ok(Some(verified)) => verified,
@@ -248,6 +290,10 @@ impl Gate {
             }
             Err(error) => return Decision::Reply(self.unauthorized(Some(error))),
         };
+        // Whatever the workspace: what may not look opens none.
+        if let Err(Denied::Scope { needed }) = may(&caller.caller, Action::Open, Object::Nothing) {
+            return Decision::Reply(self.insufficient_scope(needed));
+        }
         let known = self.table.get(&place.id);
         if known.is_none() && !self.table.is_complete() {
             return Decision::Reply(Reply::unavailable(
@@ -320,6 +366,17 @@ impl Gate {
     #[must_use]
     pub fn not_found(&self, html: bool) -> Reply {
         Reply::not_found(html, self.console.as_str())
+    }
+
+    /// The token counts and does not reach that far (RFC 6750, section 3.1).
+    fn insufficient_scope(&self, needed: &'static str) -> Reply {
+        let message = Denied::Scope { needed }.to_string();
+        let body = serde_json::json!({"code": "insufficient_scope", "message": message});
+        let challenge = challenge::challenge(&self.challenge_at, None, Some(needed));
+        Reply::json(StatusCode::FORBIDDEN, &body).with(
+            WWW_AUTHENTICATE.as_str(),
+            format!("{challenge}, error=\"insufficient_scope\""),
+        )
     }
 
     fn unauthorized(&self, refused: Option<TokenError>) -> Reply {

@@ -5,7 +5,7 @@
 //! here) and whether its caller may; [`edge`] carries that out with Pingora; [`dial`] and [`hold`]
 //! choose and wait for a pod of the [`table`], which follows the cluster; [`tunnel`] relays
 //! WebSockets; [`sessions`] knows what is open where; where the table knows no pods, control is
-//! asked ([`ask`]).
+//! asked ([`ask`]), and so it is about personal access tokens ([`personal`]).
 
 pub mod admin;
 pub mod args;
@@ -18,6 +18,7 @@ pub mod gate;
 pub mod headers;
 pub mod hold;
 pub mod metrics;
+pub mod personal;
 pub mod renew;
 pub mod reply;
 pub mod route;

@@ -9,6 +9,7 @@ use crate::follow;
 use crate::gate::Gate;
 use crate::hold::Holds;
 use crate::metrics::{Gauges, Metrics};
+use crate::personal::Personal;
 use crate::renew::Renewals;
 use crate::route::Router;
 use crate::sessions::{End, Sessions};
@@ -93,7 +94,7 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
         watch: watch.status(),
     }));
 
-    let auth = authenticator(&settings);
+    let auth = authenticator(&settings)?;
     let control = Control::new(&settings.control);
     let scheme = match settings.common.public.url.scheme() {
         "https" => "https",
@@ -108,6 +109,7 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
         crate::edge::unix_now,
     )
     .context("no HTTP client can be made")?;
+    let personal = Personal::new(control.clone()).context("no HTTP client can be made")?;
     tokio::spawn(control.clone().follow());
     tokio::spawn(ready_when_keys(auth.sessions().keys().clone(), keys_check));
 
@@ -150,6 +152,7 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
         ),
         control,
         asker,
+        personal,
         renewals,
         sessions: sessions.clone(),
         holds,
@@ -244,35 +247,45 @@ fn start(
     }))
 }
 
-fn authenticator(settings: &Settings) -> Arc<Authenticator> {
+fn authenticator(settings: &Settings) -> anyhow::Result<Arc<Authenticator>> {
     let identity = &settings.common.identity;
     let policy = Arc::new(policy(identity));
-    let (provider, refresh_provider) = Keys::new(KeySource::Issuer {
-        issuer: identity.issuer.clone(),
-        roots: identity
-            .issuer_ca
-            .as_deref()
-            .map(Roots::and_pem)
-            .unwrap_or_default(),
-    });
+    let keys_of = |issuer: &str| {
+        let (keys, refresher) = Keys::new(KeySource::Issuer {
+            issuer: issuer.to_owned(),
+            roots: identity
+                .issuer_ca
+                .as_deref()
+                .map(Roots::and_pem)
+                .unwrap_or_default(),
+        });
+        tokio::spawn(refresher.run());
+        keys
+    };
+    let config_of = |issuer: &str| BearerConfig {
+        issuer: issuer.to_owned(),
+        audiences: identity.audiences.clone(),
+    };
+    let main = &identity.issuer;
+    let mut bearers = Bearers::new(config_of(main), policy.clone(), keys_of(main));
+    for issuer in &identity.extra_issuers {
+        bearers = bearers.and_issuer(config_of(issuer), keys_of(issuer));
+    }
+    if let Some(shared) = &identity.shared_secret {
+        let secret = shared.secret.expose().as_bytes();
+        bearers = bearers
+            .and_shared_secret(config_of(&shared.issuer), secret)
+            .context("--shared-secret-file")?;
+    }
     let (session, refresh_session) = Keys::new(settings.session_keys.clone());
-    tokio::spawn(refresh_provider.run());
     tokio::spawn(refresh_session.run());
-    let bearers = Bearers::new(
-        BearerConfig {
-            issuer: identity.issuer.clone(),
-            audiences: identity.audiences.clone(),
-        },
-        policy.clone(),
-        provider,
-    );
     let url = &settings.common.public.url;
     let tokens = SessionTokens::new(url.as_str(), policy, session);
-    Arc::new(Authenticator::new(
+    Ok(Arc::new(Authenticator::new(
         bearers,
         tokens,
         CookieNames::new(url.scheme() == "https"),
-    ))
+    )))
 }
 
 fn policy(identity: &Identity) -> ClaimPolicy {
@@ -285,11 +298,12 @@ fn policy(identity: &Identity) -> ClaimPolicy {
         } else {
             Role::User
         },
+        scopes_claim: identity.scopes_claim.clone(),
     }
 }
 
 async fn ready_when_keys(keys: Keys, check: Check) {
-    // Once read they stay in use, however long control is away.
+    // Once read they stay in use for longer than any session lives, should control be away.
     while !keys.is_ready() {
         tokio::time::sleep(LOOK_EVERY).await;
     }

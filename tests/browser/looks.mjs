@@ -65,6 +65,9 @@ await scenario(async (browser) => {
     await at(page, `/operations/${OPERATION}`);
     await page.locator('[data-target]').first().waitFor();
     await look(page, 'operation');
+    await at(page, '/tokens');
+    await page.locator('[data-token]').waitFor();
+    await look(page, 'tokens');
     await at(page, '/no/such/page');
     await look(page, 'no-page');
     await page.goto(workspaceUrl(RUNNING));

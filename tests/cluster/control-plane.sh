@@ -61,4 +61,5 @@ await kube-scheduler 60 curl -fsk -m 2 "https://127.0.0.1:$SCHEDULER_PORT/health
 await dns 60 curl -fs -m 2 "http://127.0.0.1:$DNS_READY_PORT/ready"
 # A namespace takes pods only once the controllers have made its ServiceAccount.
 await kube-controller-manager 60 api /api/v1/namespaces/default/serviceaccounts/default
-kubectl apply -f "$here/config/storage-class.yaml" >/dev/null
+# Its connections to a store that was started anew come back one by one.
+await kube-apiserver 60 kubectl apply -f "$here/config/storage-class.yaml"

@@ -13,7 +13,7 @@ halt 10 "$name" "$name-outer"
 # The kernel ends the node's processes after its first one. Their cgroups, if left behind, would slow
 # the next kubelet down by 3 s each.
 left() { find /sys/fs/cgroup -maxdepth 2 -type d -name "nogoo9-$name"; }
-for _ in $(seq 200); do
+for _ in $(seq 600); do
   left | while read -r group; do find "$group" -depth -type d -exec rmdir {} + 2>/dev/null || true; done
   [ -n "$(left)" ] || exit 0
   sleep 0.1

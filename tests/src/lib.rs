@@ -49,4 +49,4 @@ pub use suite::{Ground, Outcome, Suite};
 pub use target::{Real, Target};
 pub use template::Template;
 pub use visitor::{NAVIGATION, Visitor};
-pub use wait::{Observation, until};
+pub use wait::{Observation, patiently, until};

@@ -71,14 +71,18 @@ pub async fn running(target: &Target, component: &str) -> anyhow::Result<Vec<Run
     Ok(found.items.iter().filter_map(Running::of).collect())
 }
 
-/// The one control.
+/// The one control, once it is ready: on a machine that is busy it may be late to say so.
 ///
 /// # Errors
-/// There is none.
+/// There is none in time.
 pub async fn control(target: &Target) -> anyhow::Result<Running> {
-    let found = running(target, "control").await?;
-    let ready = found.into_iter().find(|pod| pod.ready);
-    ready.context("no control is ready")
+    until("a ready control", LONG, || async {
+        let found = running(target, "control").await?;
+        let seen = format!("{found:?}");
+        let ready = found.into_iter().find(|pod| pod.ready);
+        Ok(ready.map_or(Observation::NotYet(seen), Observation::Holds))
+    })
+    .await
 }
 
 /// A proxy on each node, whatever went before.

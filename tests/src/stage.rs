@@ -3,7 +3,7 @@
 
 use crate::cluster::selector;
 use crate::{Api, Generation, Observation, Target, Template, ToolResult, until};
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use http::Method;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt as _;
@@ -28,7 +28,10 @@ pub fn text(value: &Value) -> String {
 pub async fn offer(target: &Target, template: &Template) -> anyhow::Result<()> {
     let admin = target.api("admin").await?;
     let path = format!("/api/v1/templates/{}", template.name());
-    let before = admin.get(&path).await?.body["version"].clone();
+    let before = admin.get(&path).await?;
+    // Any other answer says nothing of the version that control has, and each would differ from it.
+    ensure!(matches!(before.status, 200 | 404), "{path}: {before:?}");
+    let before = before.body["version"].clone();
     target.cluster().apply(template).await?;
     until("the template to be known", LONG, || async {
         let reply = admin.get(&path).await?;
@@ -169,7 +172,7 @@ pub async fn back_on_old(
     Ok((error, by))
 }
 
-/// The workspace, once it runs and no upgrade is under way.
+/// The workspace, once it runs and no upgrade is under way, but for an old pod that is ending.
 ///
 /// # Errors
 /// Something does not answer, or not in time.

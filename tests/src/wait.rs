@@ -6,6 +6,8 @@ use tokio::time::{Instant, sleep};
 
 /// How often conditions are looked at.
 const LOOK: Duration = Duration::from_millis(40);
+/// Longest look where what would give the answer may be dead.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a look at a condition has shown.
 #[derive(Debug)]
@@ -51,4 +53,29 @@ where
         }
         sleep(LOOK).await;
     }
+}
+
+/// [`until`] while something is broken on purpose: not getting to look is only not knowing yet.
+///
+/// # Errors
+/// It does not hold within `within`: says what was waited for and what was seen last.
+pub async fn patiently<T, F>(
+    what: &str,
+    within: Duration,
+    mut look: impl FnMut() -> F,
+) -> anyhow::Result<T>
+where
+    F: Future<Output = anyhow::Result<Observation<T>>>,
+{
+    until(what, within, || {
+        let look = tokio::time::timeout(PATIENCE, look());
+        async {
+            Ok(match look.await {
+                Ok(Ok(seen)) => seen,
+                Ok(Err(error)) => Observation::NotYet(format!("{error:#}")),
+                Err(_) => Observation::NotYet(format!("no answer within {PATIENCE:?}")),
+            })
+        }
+    })
+    .await
 }

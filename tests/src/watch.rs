@@ -2,6 +2,7 @@
 //! that its owner gets.
 
 use crate::cluster::selector;
+use crate::proxies;
 use crate::stage::text;
 use crate::{Edge, Target};
 use anyhow::{Context as _, bail};
@@ -11,13 +12,16 @@ use kube::ResourceExt as _;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use nogoo9_model::keys;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 /// Longest watch, in seconds, before it is taken up again; the API server's own limit is five minutes
 /// and more.
 const WATCH: u32 = 290;
+/// From an answer to the next request: some of them keep a small machine from everything else.
+const PACE: Duration = Duration::from_millis(15);
 
 /// The pods by name, after each event.
 type States = Vec<BTreeMap<String, Pod>>;
@@ -196,7 +200,9 @@ fn is_gated(pod: &Pod) -> bool {
     gates.into_iter().any(|gate| gate.name == keys::GATE)
 }
 
-/// The owner, who asks for a page of the workspace again and again, each time the last was answered.
+/// The owner, who asks for a page of the workspace again and again, each time the last was answered,
+/// and of one proxy: each learns by itself what has changed, a moment before or after the others, so
+/// that only the answers of one have an order.
 #[derive(Debug)]
 pub struct Visits {
     stop: watch::Sender<bool>,
@@ -209,7 +215,7 @@ impl Visits {
     /// # Errors
     /// No token, or no good answer.
     pub async fn by(target: &Target, owner: &str, id: &str) -> anyhow::Result<Self> {
-        let edge: Arc<Edge> = Arc::new(target.edge(owner).await?);
+        let edge = through_one(target, target.edge(owner).await?, id).await?;
         let id = id.to_owned();
         let visit = async move || -> anyhow::Result<_> {
             let info = edge.get(&id, "/info").await?.json().context(id.clone())?;
@@ -225,6 +231,7 @@ impl Visits {
                 if is_last {
                     return Ok(seen);
                 }
+                sleep(PACE).await;
             }
         });
         Ok(Self { stop, task })
@@ -238,6 +245,18 @@ impl Visits {
         let _ended = self.stop.send(true);
         self.task.await?
     }
+}
+
+/// The edge by way of one of its proxies; not everybody's is the same.
+async fn through_one(target: &Target, edge: Edge, id: &str) -> anyhow::Result<Edge> {
+    if !target.is_real() {
+        return Ok(edge);
+    }
+    let mut proxies = proxies::running(target, "proxy").await?;
+    proxies.retain(|proxy| proxy.ready);
+    let one = id.len().checked_rem(proxies.len()).unwrap_or_default();
+    let one = proxies.get(one).context("no proxy is ready")?;
+    Ok(edge.through(one.address()?))
 }
 
 /// Asserts that answers came from the one, then from the other, and never from the one again.

@@ -9,6 +9,7 @@ import { Shell } from './shell/Shell';
 import { SpawnPage } from './spawn/SpawnPage';
 import { TemplatePage } from './templates/TemplatePage';
 import { TemplatesPage } from './templates/TemplatesPage';
+import { TokensPage } from './tokens/TokensPage';
 import { EveryonePage } from './workspaces/EveryonePage';
 import { MinePage } from './workspaces/MinePage';
 import { WorkspacePage } from './workspaces/WorkspacePage';
@@ -57,8 +58,20 @@ const template = createRoute({
   component: TemplatePage,
 });
 
+const tokens = createRoute({ getParentRoute: () => root, path: '/tokens', component: TokensPage });
+
 export const router = createRouter({
-  routeTree: root.addChildren([mine, everyone, spawn, workspace, operations, operation, templates, template]),
+  routeTree: root.addChildren([
+    mine,
+    everyone,
+    spawn,
+    workspace,
+    operations,
+    operation,
+    templates,
+    template,
+    tokens,
+  ]),
   scrollRestoration: true,
 });
 

@@ -63,6 +63,7 @@ pub(super) async fn begin(
                 operation: &child,
                 actor: &actor,
                 parent: Some(&bulk),
+                retry_of: None,
                 // What fills a quota may be our own, and will end.
                 if_room: crowded(memory),
                 force,

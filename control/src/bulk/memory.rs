@@ -2,10 +2,11 @@
 //! has learnt by looking live at targets. Writes are conditional on the versions remembered here, so
 //! a memory that is out of date costs a refused write and is then read anew.
 
-use super::is_sign;
+use super::quota::Quota;
+use super::{chunks, is_sign};
 use crate::cluster::{Caches, Cluster, ClusterError, Stored};
 use futures::{StreamExt, TryStreamExt, stream};
-use nogoo9_model::bulk::{CHUNK, Chunk, Head, Sight, Target, child, sight};
+use nogoo9_model::bulk::{CHUNK, Chunk, Sight, Target, child, sight};
 use nogoo9_model::operation::Operation;
 use nogoo9_model::record::Phase;
 use std::collections::{BTreeMap, VecDeque};
@@ -43,32 +44,6 @@ impl Note {
     }
 }
 
-/// Reads a chunk. Where somebody deleted it, one takes its place in which all have failed: the bulk
-/// has to come to an end, and nobody can tell any more what was in it.
-async fn read(
-    cluster: &Cluster,
-    id: &str,
-    head: &Head,
-    index: usize,
-) -> Result<Stored<Chunk>, ClusterError> {
-    match cluster.chunk(id, index).await {
-        Err(ClusterError::NotFound { .. }) => {}
-        other => return other,
-    }
-    let revision = head.chunks.get(index).copied().unwrap_or_default();
-    let lost = Chunk::lost(id, index, revision, head.targets_of_chunk(index));
-    tracing::error!(
-        operation = id,
-        chunk = index,
-        targets = lost.targets.len(),
-        "somebody deleted a chunk of a bulk; its targets count as failed"
-    );
-    match cluster.create_chunk(&lost).await {
-        Err(ClusterError::Exists { .. }) => cluster.chunk(id, index).await,
-        other => other,
-    }
-}
-
 /// What a driver knows. An empty one is as good, after some reading.
 #[derive(Default)]
 pub struct Memory {
@@ -76,8 +51,7 @@ pub struct Memory {
     notes: BTreeMap<usize, Note>,
     /// Versions of the head that hold nothing new: own writes, and what the watch lagged behind with.
     known: VecDeque<String>,
-    /// Whether a quota had no room once.
-    tight: bool,
+    quota: Quota,
 }
 
 impl Memory {
@@ -120,7 +94,7 @@ impl Memory {
             .filter(|index| !had.iter().any(|chunk| chunk.value.index == *index))
             .collect::<Vec<_>>();
         let read: Vec<Stored<Chunk>> = stream::iter(missing)
-            .map(|index| read(cluster, id, bulk, index))
+            .map(|index| chunks::read(cluster, id, bulk, index))
             .buffer_unordered(CALLS)
             .try_collect()
             .await?;
@@ -166,8 +140,18 @@ impl Memory {
         }
     }
 
+    /// Whether the next upgrade has to wait for the pod of one that has just begun.
+    pub(super) async fn waits_for_pod(
+        &mut self,
+        cluster: &Cluster,
+        caches: &Caches,
+        now: i64,
+    ) -> bool {
+        self.expects_pod(caches, now) && self.quota.may_refuse(cluster, now).await
+    }
+
     /// Whether an upgrade of this bulk has just begun whose pod is not there yet.
-    pub(super) fn expects_pod(&self, caches: &Caches, now: i64) -> bool {
+    fn expects_pod(&self, caches: &Caches, now: i64) -> bool {
         let Some(loaded) = &self.loaded else {
             return false;
         };
@@ -184,7 +168,7 @@ impl Memory {
             match upgrade.filter(|upgrade| upgrade.operation == child) {
                 Some(upgrade) => {
                     // Where it is tight, the room that a check of images leaves is its successor's.
-                    let due = if self.tight {
+                    let due = if self.quota.is_tight() {
                         upgrade.deadline
                     } else {
                         upgrade.started_at.saturating_add(EXPECTED)
@@ -232,7 +216,7 @@ impl Memory {
 
     /// A quota had no room: from now on pods that are to come are waited for.
     pub(super) fn tight(&mut self) {
-        self.tight = true;
+        self.quota.was_tight();
     }
 
     /// Forgets what was learnt of a target.

@@ -3,6 +3,8 @@
 
 mod chunks;
 
+pub use chunks::FoundChunk;
+
 use super::{Cluster, ClusterError, Stored, limited};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

@@ -4,14 +4,14 @@
 
 use super::App;
 use super::auth::Proof;
-use super::reply::{json, not_found, refused};
+use super::reply::{json, not_found, refused, unproven};
+use crate::personal::Credential;
 use crate::service::{Origin, ServiceError};
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use http::{HeaderMap, HeaderName, Method, StatusCode, header};
-use nogoo9_identity::Via;
 use nogoo9_model::access::{Caller, Denied};
 
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -48,7 +48,7 @@ async fn start(
         Err(response) => return response,
     };
     // A cookie is sent by itself; a button of the page's own says so.
-    if by.via == Via::Cookie && !is_same_origin(&headers, app.public.scheme(), &by.host) {
+    if by.via == Credential::Session && !is_same_origin(&headers, app.public.scheme(), &by.host) {
         return refused(
             StatusCode::FORBIDDEN,
             "forbidden",
@@ -61,7 +61,7 @@ async fn start(
 /// A verified caller on a host that the workspace is opened at.
 struct By {
     caller: Caller,
-    via: Via,
+    via: Credential,
     host: String,
     origin: Origin,
 }
@@ -89,6 +89,7 @@ async fn prove(app: &App, id: &str, method: &Method, headers: &HeaderMap) -> Res
         }),
         Proof::Nothing => Err(app.auth.unauthorized(None)),
         Proof::Refused(error) => Err(app.auth.unauthorized(Some(error))),
+        Proof::Unavailable => Err(unproven()),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod operations;
 mod sessions;
+mod tokens;
 
 use super::events::events;
 use super::reply::{bad_body, bad_query, json, method_not_allowed, not_found};
@@ -30,6 +31,7 @@ pub(super) fn router(service: Service) -> Router {
         .route("/workspaces/{id}/not-before", put(keep_until))
         .merge(operations::router())
         .merge(sessions::router())
+        .merge(tokens::router())
         .route("/templates", get(templates))
         .route("/templates/{name}", get(template))
         .route("/capabilities", get(capabilities))

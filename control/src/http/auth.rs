@@ -2,6 +2,7 @@
 
 use super::reply;
 use crate::login::{Kept, Login};
+use crate::personal::{Credential, PersonalTokens, Unproven};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -10,9 +11,14 @@ use nogoo9_identity::challenge::{challenge, metadata_url};
 use nogoo9_identity::{Authenticated, Authenticator, TokenError, Via};
 use nogoo9_model::UnixSeconds;
 use nogoo9_model::access::Caller;
+use nogoo9_model::personal_token::Proven;
 use nogoo9_runtime::kube::ServerClock;
 use std::sync::Arc;
 use url::Url;
+
+/// A stream that an access token opened ends after so many seconds, and whoever reads it comes back:
+/// one that was revoked meanwhile does not.
+const PERSONAL_STREAM: UnixSeconds = 45;
 
 /// Verifies the callers of control's own host.
 #[derive(Clone)]
@@ -22,6 +28,7 @@ struct Inner {
     authenticator: Arc<Authenticator>,
     /// Says whether sessions go on.
     login: Arc<Login>,
+    personal: PersonalTokens,
     /// Authority of the public URL, which console cookies are bound to.
     host: String,
     metadata: String,
@@ -34,12 +41,14 @@ pub struct Until(pub UnixSeconds);
 
 /// What a request proves.
 pub enum Proof {
-    /// A verified caller, by cookie or bearer, and until when.
-    Caller(Caller, Via, Until),
+    /// A verified caller, by what, and until when.
+    Caller(Caller, Credential, Until),
     /// Nothing that counts.
     Nothing,
     /// A bearer token that is ours and does not verify.
     Refused(TokenError),
+    /// An access token of which nobody can tell now.
+    Unavailable,
 }
 
 /// The browser session behind a request, if it is a cookie that proves the caller.
@@ -82,6 +91,7 @@ impl Auth {
     pub fn new(
         authenticator: Arc<Authenticator>,
         login: Arc<Login>,
+        personal: PersonalTokens,
         public: &Url,
         clock: ServerClock,
     ) -> Self {
@@ -89,6 +99,7 @@ impl Auth {
         Self(Arc::new(Inner {
             authenticator,
             login,
+            personal,
             host: authority(public),
             metadata: metadata_url(&mcp),
             clock,
@@ -127,6 +138,19 @@ impl Auth {
     ) -> (Proof, BySession) {
         let inner = &self.0;
         let now = inner.clock.now();
+        if let Some(proof) = self.prove_personal(headers).await {
+            let proof = match proof {
+                Ok(Proven {
+                    caller, expires, ..
+                }) => {
+                    let until = expires.min(now.saturating_add(PERSONAL_STREAM));
+                    Proof::Caller(caller, Credential::Personal, Until(until))
+                }
+                Err(Unproven::Refused(error)) => Proof::Refused(error),
+                Err(Unproven::Unavailable) => Proof::Unavailable,
+            };
+            return (proof, BySession::default());
+        }
         match inner
             .authenticator
             .authenticate_async(method, headers, host, now)
@@ -135,7 +159,8 @@ impl Auth {
             Ok(Some(proof)) if proof.via == Via::Cookie => self.kept(&proof).await,
             Ok(Some(proof)) => {
                 let until = Until(proof.expires());
-                let caller = Proof::Caller(proof.caller().clone(), proof.via, until);
+                let caller = proof.caller().clone();
+                let caller = Proof::Caller(caller, Credential::Provider, until);
                 (caller, BySession::default())
             }
             Ok(None) => (Proof::Nothing, BySession::default()),
@@ -156,13 +181,23 @@ impl Auth {
                     None => proof.caller().clone(),
                 };
                 let sid = proof.verified.sid.clone();
-                let proof = Proof::Caller(caller, Via::Cookie, Until(until));
+                let proof = Proof::Caller(caller, Credential::Session, Until(until));
                 let names = self.0.authenticator.names();
                 let gone = Some(names.delete(names.session()));
                 (proof, BySession { sid, cookie, gone })
             }
             Kept::Over => (Proof::Nothing, BySession::default()),
         }
+    }
+
+    /// Whom the personal access token speaks for that the request proves its caller by; `None`: it does
+    /// so by none.
+    pub async fn prove_personal(
+        &self,
+        headers: &http::HeaderMap,
+    ) -> Option<Result<Proven, Unproven>> {
+        let token = self.0.authenticator.personal_token(headers)?;
+        Some(self.0.personal.prove(token).await)
     }
 
     /// 401 with the way to a token (RFC 9728).
@@ -192,8 +227,9 @@ pub async fn any_caller(State(auth): State<Auth>, mut request: Request, next: Ne
         .prove_session(request.method(), request.headers())
         .await;
     match proof {
-        Proof::Caller(caller, _, until) => {
+        Proof::Caller(caller, by, until) => {
             request.extensions_mut().insert(caller);
+            request.extensions_mut().insert(by);
             request.extensions_mut().insert(until);
             request.extensions_mut().insert(session.clone());
             let mut response = next.run(request).await;
@@ -202,6 +238,7 @@ pub async fn any_caller(State(auth): State<Auth>, mut request: Request, next: Ne
         }
         Proof::Nothing => auth.unauthorized(None),
         Proof::Refused(error) => auth.unauthorized(Some(error)),
+        Proof::Unavailable => reply::unproven(),
     }
 }
 
@@ -209,11 +246,12 @@ pub async fn any_caller(State(auth): State<Auth>, mut request: Request, next: Ne
 /// itself shall not drive tools.
 pub async fn bearer_caller(State(auth): State<Auth>, mut request: Request, next: Next) -> Response {
     match auth.prove(request.method(), request.headers()).await {
-        Proof::Caller(caller, Via::Bearer, _) => {
+        Proof::Caller(caller, Credential::Provider | Credential::Personal, _) => {
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
-        Proof::Caller(_, Via::Cookie, _) | Proof::Nothing => auth.unauthorized(None),
+        Proof::Caller(_, Credential::Session, _) | Proof::Nothing => auth.unauthorized(None),
         Proof::Refused(error) => auth.unauthorized(Some(error)),
+        Proof::Unavailable => reply::unproven(),
     }
 }

@@ -1,5 +1,6 @@
 //! JSON answers.
 
+use crate::personal::Unproven;
 use crate::service::ServiceError;
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
@@ -82,6 +83,19 @@ pub(super) fn unauthorized(refused: Option<&TokenError>) -> Response {
         None => "Sign in, or send a bearer token".to_owned(),
     };
     failure(StatusCode::UNAUTHORIZED, "unauthenticated", &message)
+}
+
+/// Whether a token counts cannot be told now.
+pub(super) fn unproven() -> Response {
+    let mut response = failure(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "unavailable",
+        &Unproven::Unavailable.to_string(),
+    );
+    response
+        .headers_mut()
+        .insert(header::RETRY_AFTER, RETRY_AFTER);
+    response
 }
 
 pub(super) fn refused(status: StatusCode, code: &str, message: &str) -> Response {

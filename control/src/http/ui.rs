@@ -8,6 +8,7 @@ mod assets;
 use super::App;
 use super::auth::Proof;
 use super::reply::{self, no_store};
+use crate::personal::Credential;
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::middleware::{Next, from_fn};
@@ -83,7 +84,7 @@ async fn index(State(app): State<App>, method: Method, headers: HeaderMap) -> Re
         );
     };
     let (proof, session) = app.auth.prove_session(&method, &headers).await;
-    let signed_in = matches!(proof, Proof::Caller(_, nogoo9_identity::Via::Cookie, _));
+    let signed_in = matches!(proof, Proof::Caller(_, Credential::Session, _));
     let page = String::from_utf8_lossy(&page).replace(
         SIGNED_IN,
         if signed_in {

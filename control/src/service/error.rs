@@ -8,6 +8,7 @@ use nogoo9_model::access::Denied;
 use nogoo9_model::bulk::NotResumed;
 use nogoo9_model::container::Trouble;
 use nogoo9_model::id::InvalidName;
+use nogoo9_model::personal_token::Refusal;
 use nogoo9_model::record::{NotCancelled, NotUpgraded};
 use serde::Serialize;
 
@@ -95,6 +96,17 @@ pub enum ServiceError {
         "nothing has failed in this operation: there is nothing to retry. Use upgrade_all_workspaces for what was skipped or cancelled"
     )]
     NothingFailed,
+    /// They have as many access tokens as they may.
+    #[error("you have {most} access tokens already, which is as many as one may have; revoke one")]
+    TooManyTokens {
+        /// As many as one may have.
+        most: usize,
+    },
+    /// Asked for by an access token.
+    #[error(
+        "Forbidden: access tokens are made, listed and revoked by whoever is signed in, never by an access token"
+    )]
+    NotByToken,
     /// No place is left among the onlookers.
     #[error("too many pages are following what changes; close some, or try again in a moment")]
     TooManyStreams,
@@ -197,7 +209,9 @@ impl ServiceError {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Denied(Denied::AccessDenied) => ErrorCode::AccessDenied,
-            Self::Denied(Denied::UpgradeAll | Denied::Role { .. }) => ErrorCode::Forbidden,
+            Self::Denied(Denied::UpgradeAll | Denied::Role { .. }) | Self::NotByToken => {
+                ErrorCode::Forbidden
+            }
             Self::Denied(Denied::Scope { .. }) => ErrorCode::InsufficientScope,
             Self::Invalid { .. } | Self::Render(RenderError::Input { .. }) => {
                 ErrorCode::InvalidArgument
@@ -208,6 +222,7 @@ impl ServiceError {
             Self::IdTaken { .. } | Self::IdRemembered { .. } => ErrorCode::IdTaken,
             Self::Deleting { .. }
             | Self::TooManyBulks { .. }
+            | Self::TooManyTokens { .. }
             | Self::NotCancelled(_)
             | Self::NotResumed(_)
             | Self::NotPausable
@@ -251,6 +266,15 @@ impl From<InvalidName> for ServiceError {
         Self::Invalid {
             argument: "id",
             problem: error.to_string(),
+        }
+    }
+}
+
+impl From<Refusal> for ServiceError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Invalid {
+            argument: refusal.argument,
+            problem: refusal.problem,
         }
     }
 }
@@ -354,6 +378,18 @@ mod tests {
                 "conflict",
                 409,
                 "10 upgrades of many workspaces",
+            ),
+            (
+                ServiceError::TooManyTokens { most: 20 },
+                "conflict",
+                409,
+                "20 access tokens",
+            ),
+            (
+                ServiceError::NotByToken,
+                "forbidden",
+                403,
+                "never by an access token",
             ),
             (NotCancelled::TooLate.into(), "conflict", 409, "too late"),
             (

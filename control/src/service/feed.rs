@@ -6,7 +6,7 @@
 //! reader that stalls costs no memory that grows, misses nothing in the end, and a hundred changes
 //! of one workspace between two looks are one.
 
-use super::types::{Operation, Workspace};
+use super::types::{ListOperations, Operation, Workspace};
 use super::{Answer, Parts, ServiceError, allow_reading, operations, workspaces};
 use nogoo9_model::UnixSeconds;
 use nogoo9_model::access::{Action, Caller, Target, Visibility, may};
@@ -262,7 +262,8 @@ impl Subscription {
     }
 
     fn operations(&self) -> Answer<Vec<Operation>> {
-        let mut operations = operations::list(&self.parts, &self.caller)?.operations;
+        let all = ListOperations::default();
+        let mut operations = operations::list(&self.parts, &self.caller, &all)?.operations;
         for operation in &mut operations {
             if operation.targets.len() > MOST_TARGETS {
                 operation.targets.clear();

@@ -17,7 +17,7 @@ const SECOND: [&str; 32] = [
 ];
 const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 
-fn random<const N: usize>() -> Result<[u8; N], ServiceError> {
+pub(super) fn random<const N: usize>() -> Result<[u8; N], ServiceError> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|error| ServiceError::Cluster {
         reason: format!("no random numbers: {error}"),

@@ -5,12 +5,13 @@ mod commands;
 pub(super) use commands::{cancel, commanded, pause, resume};
 
 use super::types::{
-    DEFAULT_PAGE, GetOperation, MAX_PAGE, MAX_WAIT, Operation, Operations, WaitForOperation,
+    DEFAULT_PAGE, GetOperation, ListOperations, MAX_PAGE, MAX_WAIT, Operation, Operations,
+    WaitForOperation,
 };
 use super::{Answer, Parts, ServiceError, allow_reading, ids, view};
-use crate::cluster::{ClusterError, Stored};
+use crate::cluster::{ClusterError, FoundChunk, Stored};
 use nogoo9_model::access::{Action, Caller, Denied, Target, Visibility, may};
-use nogoo9_model::bulk::{CHUNK, Chunk, Head, TargetState, child};
+use nogoo9_model::bulk::{CHUNK, Chunk, Head, Loss, TargetState, child};
 use nogoo9_model::operation;
 use nogoo9_model::upgrade::needs_proxies;
 use std::sync::Arc;
@@ -19,12 +20,30 @@ use tokio::time::{Instant, timeout_at};
 
 /// Most operations in a list.
 const MOST: usize = 50;
+/// Longest id that a workspace may have, those that were adopted too: it is a label's value. In bytes.
+const LONGEST_ID: usize = 63;
 
-pub(super) fn list(parts: &Parts, caller: &Caller) -> Answer<Operations> {
+pub(super) fn list(parts: &Parts, caller: &Caller, args: &ListOperations) -> Answer<Operations> {
     allow_reading(caller)?;
+    let workspace = args.workspace_id.as_deref();
+    if workspace.is_some_and(|id| id.is_empty() || id.len() > LONGEST_ID) {
+        return Err(ServiceError::Invalid {
+            argument: "workspaceId",
+            problem: "use the id of a workspace, as list_workspaces tells it".to_owned(),
+        });
+    }
+    let asked = |operation: &operation::Operation| match workspace {
+        // Part of what was done to many, it is what was done to this one.
+        Some(id) => operation.targets.iter().any(|only| only.workspace == id),
+        None => operation.parent.is_none(),
+    };
     let mut all = parts.caches.operations().list();
     all.retain(|stored| {
-        stored.value.parent.is_none() && allow_operation(caller, Some(&stored.value)).is_ok()
+        let operation = &stored.value;
+        asked(operation)
+            && args.state.is_none_or(|state| state == operation.state)
+            && args.kind.is_none_or(|kind| kind == operation.kind)
+            && allow_operation(caller, Some(operation)).is_ok()
     });
     all.sort_by(|a, b| (b.value.started_at, &b.value.id).cmp(&(a.value.started_at, &a.value.id)));
     all.truncate(MOST);
@@ -256,17 +275,16 @@ async fn page(
     Ok(shown)
 }
 
-/// A chunk of the bulk; what is left of it where somebody deleted it.
+/// A chunk of the bulk; what is left of it where somebody deleted or changed it.
 pub(super) async fn chunk(parts: &Parts, id: &str, head: &Head, index: usize) -> Answer<Chunk> {
-    match parts.cluster.chunk(id, index).await {
-        Ok(stored) => Ok(stored.value),
-        Err(ClusterError::NotFound { .. }) => {
-            let revision = head.chunks.get(index).copied().unwrap_or_default();
-            let targets = head.targets_of_chunk(index);
-            Ok(Chunk::lost(id, index, revision, targets))
-        }
-        Err(error) => Err(error.into()),
-    }
+    let revision = head.chunks.get(index).copied().unwrap_or_default();
+    let targets = head.targets_of_chunk(index);
+    let how = match parts.cluster.find_chunk(id, index, targets).await? {
+        FoundChunk::Whole(stored) => return Ok(stored.value),
+        FoundChunk::Missing => Loss::Deleted,
+        FoundChunk::Broken(_) => Loss::Changed,
+    };
+    Ok(Chunk::lost(id, index, revision, targets, how))
 }
 
 /// Why the operation is not done with this workspace yet; `ask`: also by what the proxies say, which

@@ -1,8 +1,10 @@
 //! Somebody's own browser sessions: to look at, and to end.
 
+use super::tokens::by_a_person;
 use super::types::{EndedSessions, Session, Sessions};
 use super::view::time;
 use super::{Answer, Parts, ServiceError};
+use crate::personal::Credential;
 use crate::session::{SessionRecord, end};
 use nogoo9_model::access::{Action, Caller, Denied};
 use nogoo9_model::name::{SESSION_ID, session_id};
@@ -31,7 +33,13 @@ pub(super) async fn list(
 }
 
 /// Another's and one that is not there give the same answer.
-pub(super) async fn end_one(parts: &Parts, caller: &Caller, id: &str) -> Answer<EndedSessions> {
+pub(super) async fn end_one(
+    parts: &Parts,
+    caller: &Caller,
+    by: Credential,
+    id: &str,
+) -> Answer<EndedSessions> {
+    by_a_person(by)?;
     scope(caller, Action::Manage)?;
     let found = if is_id(id) {
         parts.cluster.session(id).await?
@@ -51,8 +59,10 @@ pub(super) async fn end_one(parts: &Parts, caller: &Caller, id: &str) -> Answer<
 pub(super) async fn end_others(
     parts: &Parts,
     caller: &Caller,
+    by: Credential,
     current: Option<&str>,
 ) -> Answer<EndedSessions> {
+    by_a_person(by)?;
     scope(caller, Action::Manage)?;
     let current = current.map(session_id);
     let mut ended = 0;

@@ -3,9 +3,11 @@
 
 mod operations;
 mod sessions;
+mod tokens;
 
 pub use operations::*;
 pub use sessions::*;
+pub use tokens::*;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, Serializer};

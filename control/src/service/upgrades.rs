@@ -1,9 +1,9 @@
-//! Beginning an upgrade: durable before the answer, and before any pod is touched.
+//! Beginning an upgrade or a rollback: durable before the answer, and before any pod is touched.
 
 use super::lifecycle::TRIES;
 use super::types::{Upgrade, UpgradeStatus};
 use super::workspaces::shown;
-use super::{Answer, Parts, ServiceError, allow, ids, view, volumes};
+use super::{Answer, Parts, ServiceError, allow, ids, rollback, view, volumes};
 use crate::cluster::{ClusterError, Stored};
 use crate::template::{RenderInput, Strictness, Template, claims, render};
 use nogoo9_model::access::{Action, Caller, Denied};
@@ -17,7 +17,39 @@ use nogoo9_model::record::{Intent, NotUpgraded, Record, Upgrade as Begun, pod_ob
 use nogoo9_model::upgrade::running_operation;
 
 pub(super) async fn upgrade(parts: &Parts, caller: &Caller, id: &str) -> Answer<Upgrade> {
+    single(parts, caller, id, Single::default()).await
+}
+
+/// What is to be done to one workspace.
+#[derive(Default)]
+pub(super) struct Single<'a> {
+    /// A rollback, not an upgrade.
+    pub(super) back: bool,
+    /// The failed operation that it tries again.
+    pub(super) retry_of: Option<&'a str>,
+}
+
+/// Begins an upgrade or a rollback of one workspace, or answers with the one that is under way.
+pub(super) async fn single(
+    parts: &Parts,
+    caller: &Caller,
+    id: &str,
+    what: Single<'_>,
+) -> Answer<Upgrade> {
     let operation = ids::operation()?;
+    let ask = Ask {
+        operation: &operation,
+        actor: &caller.sub,
+        parent: None,
+        retry_of: what.retry_of,
+        if_room: false,
+        force: false,
+    };
+    let kind = if what.back {
+        Kind::Rollback
+    } else {
+        Kind::Upgrade
+    };
     for _ in 0..TRIES {
         let stored = parts.cluster.living(id).await?;
         allow(
@@ -28,17 +60,15 @@ pub(super) async fn upgrade(parts: &Parts, caller: &Caller, id: &str) -> Answer<
         let Some(stored) = stored else {
             return Err(Denied::AccessDenied.into());
         };
-        if let Some(begun) = under_way(&stored.value, Kind::Upgrade)? {
+        if let Some(begun) = under_way(&stored.value, kind)? {
             return answer(parts, &stored.value, begun).await;
         }
-        let ask = Ask {
-            operation: &operation,
-            actor: &caller.sub,
-            parent: None,
-            if_room: false,
-            force: false,
+        let attempt = if what.back {
+            rollback::attempt(parts, &stored, &ask).await?
+        } else {
+            attempt(parts, &stored, &ask).await?
         };
-        match attempt(parts, &stored, &ask).await? {
+        match attempt {
             Attempt::UpToDate => return Ok(up_to_date(&stored.value)),
             Attempt::Full(why) => {
                 let template = stored.value.template.name;
@@ -55,7 +85,7 @@ pub(super) async fn upgrade(parts: &Parts, caller: &Caller, id: &str) -> Answer<
 }
 
 /// What is under way on the workspace, if it is what is asked for; what else may be is in the way.
-pub(super) fn under_way(record: &Record, kind: Kind) -> Answer<Option<&Begun>> {
+fn under_way(record: &Record, kind: Kind) -> Answer<Option<&Begun>> {
     match &record.upgrade {
         Some(begun) if begun.kind != kind => Err(ServiceError::NotUpgraded(NotUpgraded::UnderWay)),
         begun => Ok(begun.as_ref()),
@@ -71,13 +101,15 @@ pub(crate) struct Ask<'a> {
     pub(crate) actor: &'a str,
     /// The bulk operation that it is a part of.
     pub(crate) parent: Option<&'a str>,
+    /// The failed operation on one workspace that it tries again.
+    pub(crate) retry_of: Option<&'a str>,
     /// Whether to leave it for now if a quota has no room for the new pod.
     pub(crate) if_room: bool,
     /// Whether to give it a new pod also where its version is the newest.
     pub(crate) force: bool,
 }
 
-/// What became of an attempt to begin an upgrade.
+/// What became of an attempt to begin an upgrade or a rollback.
 pub(crate) enum Attempt {
     /// It has begun: the record says so.
     Begun(Box<Record>),
@@ -101,18 +133,30 @@ pub(super) async fn attempt(
     let Some(next) = begin(parts, &stored.value, &template, ask).await? else {
         return Ok(Attempt::UpToDate);
     };
-    let begun = next.upgrade.as_ref().ok_or(ServiceError::Contended)?;
     if ask.if_room
+        && let Some(begun) = &next.upgrade
         && let Some(full) = full(parts, &next, begun).await?
     {
         return Ok(Attempt::Full(full));
     }
+    put(parts, stored, next, ask).await
+}
+
+/// Stores the record with what has begun, if it is still the one that was read.
+pub(super) async fn put(
+    parts: &Parts,
+    stored: &Stored<Record>,
+    next: Record,
+    ask: &Ask<'_>,
+) -> Answer<Attempt> {
+    let begun = next.upgrade.as_ref().ok_or(ServiceError::Contended)?;
     match parts.cluster.put_record(stored, &next).await {
         Ok(()) => {
             tracing::info!(
                 workspace = next.id,
                 actor = ask.actor,
                 operation = ask.operation,
+                kind = ?begun.kind,
                 to = begun.template.version,
                 "upgrade begun"
             );
@@ -187,7 +231,7 @@ pub(super) async fn begin(
         ..record.clone()
     };
     match record.begin_upgrade(intent, parts.cluster.now()) {
-        Ok(next) => Ok(Some(next)),
+        Ok(next) => Ok(Some(next.retrying(ask.retry_of))),
         Err(NotUpgraded::UpToDate) => Ok(None),
         Err(refused) => Err(ServiceError::NotUpgraded(refused)),
     }
@@ -197,7 +241,7 @@ pub(super) async fn begin(
 ///
 /// The record is, and would bring the operation back by itself; but whoever gets this answer may ask
 /// for the operation at once, whatever happens to this process.
-pub(super) async fn answer(parts: &Parts, record: &Record, begun: &Begun) -> Answer<Upgrade> {
+async fn answer(parts: &Parts, record: &Record, begun: &Begun) -> Answer<Upgrade> {
     match parts
         .cluster
         .put_operation(None, &running_operation(record, begun))

@@ -2,7 +2,7 @@
 
 use super::adopt::{self, Adopted};
 use super::mounts;
-use super::proxies::Proxies;
+use super::proxies::Reports;
 use crate::cluster::{Cluster, ClusterError, CreateAnswer, Made, Stored};
 use nogoo9_model::container::Trouble;
 use nogoo9_model::operation::Operation;
@@ -48,7 +48,11 @@ pub enum Next {
 ///
 /// # Errors
 /// The first call that failed. The next pass observes anew, so nothing needs undoing.
-pub async fn run(cluster: &Cluster, proxies: &Proxies, id: &str) -> Result<Next, ClusterError> {
+pub async fn run(
+    cluster: &Cluster,
+    proxies: &impl Reports,
+    id: &str,
+) -> Result<Next, ClusterError> {
     let mut refused: Option<Refused> = None;
     cluster.deletions().forget(id);
     for _ in 0..MAX_WRITES {
@@ -98,7 +102,7 @@ pub async fn run(cluster: &Cluster, proxies: &Proxies, id: &str) -> Result<Next,
 
 async fn observe(
     cluster: &Cluster,
-    proxies: &Proxies,
+    proxies: &impl Reports,
     id: &str,
 ) -> Result<Option<Snapshot>, ClusterError> {
     let Some(record) = cluster.record(id).await? else {

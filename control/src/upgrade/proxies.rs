@@ -19,6 +19,19 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Largest answer, in bytes.
 const LIMIT: usize = 1024 * 1024;
 
+/// Whoever knows what the proxies say.
+pub trait Reports: Sync {
+    /// What every proxy says of a workspace.
+    fn reports(&self, workspace: &str) -> impl Future<Output = Vec<ProxyReport>> + Send;
+}
+
+impl Reports for Proxies {
+    fn reports(&self, workspace: &str) -> impl Future<Output = Vec<ProxyReport>> + Send {
+        // The method below, which does not need this trait in scope.
+        Self::reports(self, workspace)
+    }
+}
+
 /// The proxies' admin listeners.
 #[derive(Clone)]
 pub struct Proxies {

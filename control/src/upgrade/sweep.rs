@@ -122,6 +122,7 @@ mod tests {
             kind: Kind::Upgrade,
             actor: "alice".into(),
             parent: None,
+            retry_of: None,
             state: if finished_at.is_some() {
                 State::Succeeded
             } else {

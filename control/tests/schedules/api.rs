@@ -23,6 +23,7 @@ pub(crate) enum Kind {
     Claim,
     Event,
     Lease,
+    Quota,
 }
 
 impl Kind {
@@ -34,6 +35,7 @@ impl Kind {
             "persistentvolumeclaims" => Self::Claim,
             "events" => Self::Event,
             "leases" => Self::Lease,
+            "resourcequotas" => Self::Quota,
             _ => return None,
         })
     }
@@ -69,7 +71,7 @@ pub(crate) struct Server {
     pub(crate) changes: Vec<Change>,
     /// Pods that have not ended, at most.
     pub(crate) quota: Option<usize>,
-    version: u64,
+    pub(crate) version: u64,
     uids: u64,
 }
 

@@ -11,6 +11,7 @@ use crate::wire::{Answer, Call};
 use data_encoding::BASE64;
 use http::Method;
 use nogoo9_model::record::Desired;
+use nogoo9_model::upgrade::ProxyReport;
 use serde_json::{Value, json};
 
 /// What is broken.
@@ -44,10 +45,16 @@ pub(crate) enum Bite {
     GenerationLost,
     /// Successors are made under a name that differs each time.
     RandomNames,
+    /// A proxy that gives no answer is left out.
+    SilenceIsConsent,
+    /// What is open on pods is not told.
+    SessionsForgotten,
+    /// Whoever reads a record does not see that its upgrade was called off.
+    CancelForgotten,
 }
 
 impl Bite {
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::NoDeletePreconditions,
         Self::NoRecordPrecondition,
         Self::DeleteBeforeCommit,
@@ -62,6 +69,9 @@ impl Bite {
         Self::RecordFirst,
         Self::GenerationLost,
         Self::RandomNames,
+        Self::SilenceIsConsent,
+        Self::SessionsForgotten,
+        Self::CancelForgotten,
     ];
 
     /// Those that a schedule or two notice.
@@ -92,6 +102,8 @@ impl Bite {
             Self::SecretInRefusal => &["beside-refused", "recreate-refused"],
             Self::OwnerLost | Self::GenerationLost => &["beside", "evicted"],
             Self::RecordFirst => &["beside-deleted"],
+            Self::SilenceIsConsent | Self::SessionsForgotten => &["drained", "quiesced"],
+            Self::CancelForgotten => &["beside-cancelled-waiting", "recreate-cancelled"],
         }
     }
 
@@ -134,6 +146,23 @@ impl Bite {
             }
             (Self::GenerationLost, &Method::PUT) if to("/secrets/") => {
                 rewrite(&mut call.body, |record| record["generation"] = json!(0));
+            }
+            _ => {}
+        }
+    }
+
+    /// Changes what the proxies say.
+    pub(crate) fn reports(self, reports: &mut Vec<ProxyReport>) {
+        match self {
+            Self::SilenceIsConsent => reports.retain(|report| report.answer.is_some()),
+            Self::SessionsForgotten => {
+                for said in reports
+                    .iter_mut()
+                    .filter_map(|report| report.answer.as_mut())
+                {
+                    said.sessions.clear();
+                    said.requests.clear();
+                }
             }
             _ => {}
         }
@@ -199,6 +228,15 @@ impl Bite {
                 rewrite(&mut answer.body, |record| {
                     if record["goneAt"].is_number() {
                         record["goneAt"] = json!(0);
+                    }
+                });
+            }
+            Self::CancelForgotten
+                if call.method == Method::GET && call.path.contains("/secrets/") =>
+            {
+                rewrite(&mut answer.body, |record| {
+                    if let Some(upgrade) = record["upgrade"].as_object_mut() {
+                        upgrade.remove("cancelled");
                     }
                 });
             }

@@ -1,8 +1,9 @@
 //! What becomes of a call: it is carried out, or a fault strikes; and what its maker does then.
 
 use crate::api::{By, Kind, workspace};
+use crate::bulk::{self, BULK};
 use crate::laws::{Broken, Seen};
-use crate::request::failure;
+use crate::request::{failure, target};
 use crate::scenario::SECRET;
 use crate::schedule::{FAULTS, Fault};
 use crate::wire::{Answer, Call, Waiting, connect};
@@ -14,11 +15,19 @@ use std::collections::BTreeSet;
 
 impl Actor {
     pub(crate) fn new(base: &Base, controller: Option<usize>, id: &str) -> Self {
-        let (cluster, clock, calls) = connect(&base.connection);
+        let driver = (id == BULK).then(|| bulk::driver(base));
+        let (service, cluster, clock, calls) = match driver {
+            Some((service, cluster, clock, calls)) => (Some(service), cluster, clock, calls),
+            None => {
+                let (cluster, clock, calls) = connect(&base.connection);
+                (None, cluster, clock, calls)
+            }
+        };
         Self {
             controller,
             id: id.to_owned(),
             cluster,
+            service,
             clock,
             calls,
             work: None,
@@ -36,6 +45,7 @@ impl World<'_> {
     pub(crate) async fn go_on(&mut self, index: usize) -> Result<(), Broken> {
         let now = self.server.now;
         let ahead = self.bite.map_or(0, |bite| bite.ahead());
+        self.edge.lock().unwrap().now = now;
         let actor = &mut self.actors[index];
         let skew = actor
             .controller
@@ -49,6 +59,7 @@ impl World<'_> {
             done = work => done,
             Some(waiting) = actor.calls.recv() => {
                 actor.waiting = Some((waiting, now));
+                actor.seen.reports = self.edge.lock().unwrap().told(index);
                 return Ok(());
             }
         };
@@ -179,16 +190,14 @@ impl World<'_> {
         if call.method != Method::GET {
             return;
         }
-        let id = self.actors[index].id.clone();
-        let about = |kind: Kind| {
-            let all = self.server.of(kind);
-            all.filter(|(_, object)| workspace(object) == Some(&id))
-                .map(|(_, object)| object.clone())
-        };
-        if call.path.contains("/secrets/") {
-            self.actors[index].seen.record = about(Kind::Secret).next();
+        if let Some((Kind::Secret, namespace, Some(name))) = target(&call.path) {
+            let found = self.server.objects.get(&(Kind::Secret, namespace, name));
+            self.actors[index].seen.record = found.cloned();
         } else if call.path.ends_with("/pods") {
-            let pods = about(Kind::Pod).collect();
+            let id = &self.actors[index].id;
+            let all = self.server.of(Kind::Pod).map(|(_, pod)| pod);
+            let pods = all.filter(|pod| workspace(pod) == Some(id));
+            let pods = pods.cloned().collect();
             let seen = &mut self.actors[index].seen;
             seen.pods = pods;
             seen.at = self.server.now;
@@ -199,12 +208,14 @@ impl World<'_> {
     fn crash(&mut self, index: usize) {
         let Some(controller) = self.actors[index].controller else {
             let id = self.actors[index].id.clone();
+            self.edge.lock().unwrap().forget(index);
             self.actors[index] = Actor::new(self.base, None, &id);
             self.again_at.insert(id, self.server.now + 1);
             return;
         };
-        for actor in &mut self.actors {
+        for (place, actor) in self.actors.iter_mut().enumerate() {
             if actor.controller == Some(controller) {
+                self.edge.lock().unwrap().forget(place);
                 let id = actor.id.clone();
                 *actor = Actor::new(self.base, Some(controller), &id);
                 actor.due = Some(self.server.now);
@@ -224,12 +235,17 @@ impl World<'_> {
             None => late.cloned().unwrap_or_default(),
         };
         self.laws.check(&changes, &self.server, seen)?;
+        self.edge.lock().unwrap().hear(&changes, self.server.now);
         let objects = changes
             .iter()
             .filter_map(|change| change.after.as_ref().or(change.before.as_ref()));
-        let touched: BTreeSet<String> = objects
+        let mut touched: BTreeSet<String> = objects
             .filter_map(|object| workspace(object).map(ToOwned::to_owned))
             .collect();
+        let kinds = [Kind::Secret, Kind::ConfigMap];
+        if changes.iter().any(|change| kinds.contains(&change.key.0)) {
+            touched.insert(BULK.to_owned());
+        }
         for index in 0..self.actors.len() {
             let actor = &mut self.actors[index];
             if actor.controller.is_none() || !touched.contains(&actor.id) {

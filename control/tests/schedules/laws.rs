@@ -1,17 +1,23 @@
 //! What must hold after every step, whoever crashed when.
 
 use crate::api::{By, Change, Key, Kind, Server, claims, workspace};
+use crate::bulk;
 use crate::kubelet::{is_probe, uid};
 use crate::scenario::SECRET;
 use data_encoding::BASE64;
 use nogoo9_model::mode::Mode;
 use nogoo9_model::operation::Operation;
 use nogoo9_model::pod::PodView;
-use nogoo9_model::record::{Desired, Phase, Record};
+use nogoo9_model::record::{Desired, Phase, Record, Upgrade};
+use nogoo9_model::upgrade::ProxyReport;
+use nogoo9_model::wire::Sessions;
 use nogoo9_model::{keys, select};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+
+/// How long requests under way may keep the original of a recreate, in seconds.
+const IN_FLIGHT: i64 = 10;
 
 /// What an actor has read, as it truly was when it was read. Decisions rest on this.
 #[derive(Default, Clone)]
@@ -20,6 +26,8 @@ pub(crate) struct Seen {
     pub(crate) pods: Vec<Rc<Value>>,
     /// When the pods were listed.
     pub(crate) at: i64,
+    /// What the proxies said when they were asked last.
+    pub(crate) reports: Vec<ProxyReport>,
 }
 
 #[derive(Default)]
@@ -30,6 +38,10 @@ pub(crate) struct Laws {
     pub(crate) records: BTreeMap<String, Record>,
     /// Pods that others than control have made.
     strange: BTreeSet<String>,
+    /// How many upgrades of a bulk may be under way, where there is one.
+    pub(crate) parallel: Option<u32>,
+    /// Operations that were called off before any harm was done.
+    pub(crate) called_off: BTreeSet<String>,
 }
 
 /// A law that was broken, in words.
@@ -46,13 +58,19 @@ impl Laws {
         for change in changes {
             match change.key.0 {
                 Kind::Secret => self.record(change, &seen)?,
-                Kind::ConfigMap => operation(change)?,
+                Kind::ConfigMap => {
+                    operation(change)?;
+                    bulk::written(change)?;
+                }
                 Kind::Pod => self.pod(change, &seen)?,
-                Kind::Claim | Kind::Event | Kind::Lease => {}
+                Kind::Claim | Kind::Event | Kind::Lease | Kind::Quota => {}
             }
             if let Some(object) = &change.after {
                 secretless(&change.key, object)?;
             }
+        }
+        if let Some(most) = self.parallel {
+            bulk::parallel(&self.records, most)?;
         }
         self.somewhere(server)?;
         self.alone(server)
@@ -94,7 +112,11 @@ impl Laws {
     }
 
     fn record(&mut self, change: &Change, seen: &impl Fn(usize) -> Seen) -> Result<(), Broken> {
-        let before = change.before.as_deref().and_then(decode);
+        let object = change.after.as_ref().or(change.before.as_ref());
+        let id = object.and_then(|object| workspace(object));
+        // It was taken in when it was written.
+        let before = change.before.as_ref();
+        let before = before.and_then(|_| self.records.get(id?).cloned());
         let after = change.after.as_deref().and_then(decode);
         let by = match change.by {
             By::Actor(actor) => Some(seen(actor)),
@@ -124,7 +146,14 @@ impl Laws {
                     constant(old, &new)?;
                     if let Some(seen) = &by {
                         settled(old, &new, seen)?;
+                        quiesced(old, &new, seen)?;
                     }
+                }
+                if let Some(upgrade) = &new.upgrade
+                    && upgrade.cancelled.is_some()
+                    && !matches!(upgrade.phase, Phase::Committed { .. })
+                {
+                    self.called_off.insert(upgrade.operation.clone());
                 }
                 self.workspaces
                     .insert(new.id.clone(), new.desired == Desired::Deleted);
@@ -199,6 +228,17 @@ impl Laws {
             return Err(format!("{name} was deleted, which traffic was routed to"));
         }
         if let Some(upgrade) = &record.upgrade
+            && read.is_live()
+        {
+            if upgrade.cancelled.is_some() && upgrade.source.uid.as_deref() == Some(uid(pod)) {
+                return Err(format!(
+                    "{name}, the original, was deleted though the upgrade was called off"
+                ));
+            }
+            drained(upgrade, uid(pod), seen)
+                .map_err(|why| format!("{name} was deleted though {why}"))?;
+        }
+        if let Some(upgrade) = &record.upgrade
             && upgrade.mode == Mode::SideBySide
             && upgrade.source.uid.as_deref() == Some(uid(pod))
             && read.is_live()
@@ -266,6 +306,60 @@ fn settled(old: &Record, new: &Record, seen: &Seen) -> Result<(), Broken> {
     Ok(())
 }
 
+/// The pod of an upgrade side by side that traffic was taken from goes when the proxies say that nobody
+/// uses it any more, or at the bound.
+fn drained(upgrade: &Upgrade, pod: &str, seen: &Seen) -> Result<(), Broken> {
+    let since = match &upgrade.phase {
+        Phase::Committed { at } if upgrade.source.uid.as_deref() == Some(pod) => *at,
+        Phase::Aborting { at, .. } if upgrade.successor.uid.as_deref() == Some(pod) => *at,
+        _ => return Ok(()),
+    };
+    // Times are whole seconds.
+    let bound = since + i64::from(upgrade.timing.drain_timeout) - 1;
+    if upgrade.mode != Mode::SideBySide || seen.at >= bound {
+        return Ok(());
+    }
+    unused(pod, &seen.reports, |said| &said.sessions)
+}
+
+/// The original of a recreate ends when no request is under way on it any more, or after a moment.
+fn quiesced(old: &Record, new: &Record, seen: &Seen) -> Result<(), Broken> {
+    let (Some(before), Some(after)) = (&old.upgrade, &new.upgrade) else {
+        return Ok(());
+    };
+    let (Phase::Quiescing { at }, Phase::Replacing) = (&before.phase, &after.phase) else {
+        return Ok(());
+    };
+    let uid = before.source.uid.as_deref().unwrap_or_default();
+    let mut views = seen.pods.iter().filter_map(|pod| view(pod));
+    let there = views.any(|pod| pod.uid == uid && pod.is_live());
+    if !there || seen.at >= at + IN_FLIGHT - 1 {
+        return Ok(());
+    }
+    unused(uid, &seen.reports, |said| &said.requests)
+        .map_err(|why| format!("the original ends though {why}"))
+}
+
+/// All proxies say that they route past the pod and that nothing is open on it.
+fn unused(
+    pod: &str,
+    reports: &[ProxyReport],
+    open: fn(&Sessions) -> &BTreeMap<String, u32>,
+) -> Result<(), Broken> {
+    for ProxyReport { proxy, answer } in reports {
+        let Some(said) = answer else {
+            return Err(format!("{proxy} gave no answer"));
+        };
+        if said.active.as_deref() == Some(pod) {
+            return Err(format!("{proxy} routes to it"));
+        }
+        if open(said).get(pod).is_some_and(|count| *count > 0) {
+            return Err(format!("something is open on it through {proxy}"));
+        }
+    }
+    Ok(())
+}
+
 /// An operation ends once, and stays as it ended.
 fn operation(change: &Change) -> Result<(), Broken> {
     let Some(old) = change.before.as_deref().and_then(decode_operation) else {
@@ -289,7 +383,7 @@ fn secretless(key: &Key, object: &Value) -> Result<(), Broken> {
     let shown = match key.0 {
         Kind::Pod => object["metadata"].to_string(),
         Kind::ConfigMap | Kind::Event => object.to_string(),
-        Kind::Secret | Kind::Claim | Kind::Lease => return Ok(()),
+        Kind::Secret | Kind::Claim | Kind::Lease | Kind::Quota => return Ok(()),
     };
     if shown.contains(SECRET) {
         return Err(format!("a secret is shown in {:?} {}", key.0, key.2));

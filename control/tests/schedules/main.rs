@@ -1,5 +1,6 @@
 //! Crash schedules: the real executor, with the real Kubernetes client, against an API server, a
-//! scheduler and a kubelet that are plain data (`api`, `kubelet`), with one or two controllers.
+//! scheduler, a kubelet and proxies that are plain data (`api`, `kubelet`, `edge`), with one or two
+//! controllers. Bulks are driven by the real driver (`bulk`).
 //! Nothing is left to chance or to time: a seed decides at every call who goes next (`world`), what
 //! becomes of the call (`calls`), and when people ask for something or nodes fail (`script`). After
 //! every step the laws are checked (`laws`), and at the end everything must have settled as the
@@ -30,6 +31,9 @@
 //! | `RecordFirst` | a record is deleted that others still rest on |
 //! | `GenerationLost` | a generation shrinks |
 //! | `RandomNames` | pods are left over, or it never settles |
+//! | `SilenceIsConsent` | a pod is deleted of which a silent proxy may know more |
+//! | `SessionsForgotten` | a pod is deleted on which something is open |
+//! | `CancelForgotten` | an upgrade that was called off succeeds |
 //!
 //! # How many
 //! `NOGOO9_CRASH_SCHEDULES` of them, in `NOGOO9_CRASH_SECONDS` at most. `make crash` runs 200,000:
@@ -45,8 +49,10 @@
 
 mod api;
 mod bites;
+mod bulk;
 mod calls;
 mod command;
+mod edge;
 mod kubelet;
 mod laws;
 mod plan;
@@ -60,7 +66,7 @@ mod wire;
 mod world;
 
 use bites::Bite;
-use nogoo9_control::upgrade::Proxies;
+use bulk::Desk;
 use plan::Plan;
 use scenario::ALL;
 use schedule::Schedule;
@@ -68,6 +74,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use world::{Base, run};
+
+/// The one that control runs with.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The command that repeats one schedule.
 const AGAIN: &str = "cargo test -p nogoo9-control --test schedules repeat -- --nocapture";
@@ -87,17 +97,13 @@ fn number(name: &str) -> Option<usize> {
 /// A thread's share: a runtime of its own, on which nothing else runs.
 fn alone<T>(work: impl AsyncFnOnce(&Base) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
+        .enable_time()
         .build()
         .unwrap();
     runtime.block_on(async {
         let connection = wire::base().await;
-        let proxies = Proxies::new(Vec::new(), None).unwrap();
-        let base = Base {
-            connection,
-            proxies,
-        };
-        work(&base).await
+        let desk = Desk::new();
+        work(&Base { connection, desk }).await
     })
 }
 

@@ -21,10 +21,14 @@ pub(crate) enum When {
     Now,
     /// The workspace's pod is ready and nothing is under way.
     Ready,
+    /// That holds of all workspaces, or the bulk has begun.
+    AllReady,
     /// An upgrade is under way, or over already.
     Upgrading,
     /// Its successor exists, or the upgrade is over already.
     Beside,
+    /// New requests go to its successor, or the upgrade is over already.
+    Committed,
     /// It was deleted, and nothing is left but the memory of it.
     Gone,
 }
@@ -34,6 +38,16 @@ pub(crate) enum When {
 pub(crate) enum Act {
     Spawn,
     Upgrade,
+    /// An upgrade is asked for once more, when the template has this version.
+    Again(&'static str),
+    /// All are upgraded, by one operation; whoever asks first begins it.
+    UpgradeAll,
+    /// Somebody has the bulk take another turn.
+    All(Turn),
+    /// The upgrade is called off.
+    Cancel,
+    /// Back to what was before the upgrade.
+    Rollback,
     Stop,
     Start,
     Delete,
@@ -49,6 +63,14 @@ pub(crate) enum Act {
     Pair,
     /// The namespace may have so many pods from here on.
     Quota(usize),
+}
+
+/// What people may do to a bulk under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Pause,
+    Resume,
+    Cancel,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,12 +90,27 @@ pub(crate) enum End {
     Gone,
 }
 
+/// How a bulk goes about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bulk {
+    /// So many at once.
+    pub(crate) parallel: u32,
+    /// So many first.
+    pub(crate) canary: Option<u32>,
+    /// So many may fail.
+    pub(crate) budget: Option<u32>,
+}
+
 #[derive(Clone, Copy)]
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) ids: &'static [&'static str],
     /// Whether its pods hold a claim.
     pub(crate) exclusive: bool,
+    /// Whether it is in use, through proxies.
+    pub(crate) used: bool,
+    /// The bulk that upgrades them, where there is one.
+    pub(crate) bulk: Option<Bulk>,
     pub(crate) old: &'static str,
     pub(crate) new: &'static str,
     pub(crate) script: &'static [(When, Act)],
@@ -86,7 +123,9 @@ const ONE: &[&str] = &["dev"];
 const OLD: End = End::Running(&["v1"]);
 const NEW: End = End::Running(&["v2"]);
 const EITHER: End = End::Running(&["v1", "v2"]);
+const NEWER: End = End::Running(&["v2", "v3"]);
 const FAILED: &[State] = &[State::Failed];
+const NOT_DONE: &[State] = &[State::Failed, State::Cancelled];
 const DONE: &[State] = &[State::Succeeded];
 const ANY: &[State] = &[State::Succeeded, State::Failed, State::Cancelled];
 const UPGRADE: &[(When, Act)] = &[(When::Now, Act::Spawn), (When::Ready, Act::Upgrade)];
@@ -101,6 +140,8 @@ const fn upgrade(
         name,
         ids: ONE,
         exclusive: false,
+        used: false,
+        bulk: None,
         old: GOOD,
         new,
         script: UPGRADE,
@@ -121,6 +162,14 @@ const fn recreate(
     }
 }
 
+/// The same while people use it.
+const fn used(scenario: Scenario) -> Scenario {
+    Scenario {
+        used: true,
+        ..scenario
+    }
+}
+
 const fn then(scenario: Scenario, script: &'static [(When, Act)]) -> Scenario {
     Scenario { script, ..scenario }
 }
@@ -129,6 +178,20 @@ macro_rules! script {
     ($($when:ident => $act:expr),* $(,)?) => {
         &[(When::Now, Act::Spawn), $((When::$when, $act)),*]
     };
+}
+
+/// Upgrades three by one operation, so many at a time.
+const fn bulk(scenario: Scenario, parallel: u32) -> Scenario {
+    Scenario {
+        ids: &["dev", "ops", "web"],
+        script: script![AllReady => Act::UpgradeAll],
+        bulk: Some(Bulk {
+            parallel,
+            canary: None,
+            budget: None,
+        }),
+        ..scenario
+    }
 }
 
 /// All of them.
@@ -221,6 +284,60 @@ pub(crate) static ALL: &[Scenario] = &[
         upgrade("pair", GOOD, EITHER, &[]),
         &[(When::Now, Act::Pair)],
     ),
+    then(
+        upgrade("beside-cancelled", GOOD, EITHER, ANY),
+        script![Ready => Act::Upgrade, Upgrading => Act::Cancel],
+    ),
+    then(
+        upgrade("beside-cancelled-waiting", NEVER, OLD, NOT_DONE),
+        script![Ready => Act::Upgrade, Beside => Act::Cancel],
+    ),
+    then(
+        recreate("recreate-cancelled", GOOD, EITHER, ANY),
+        script![Ready => Act::Upgrade, Upgrading => Act::Cancel],
+    ),
+    then(
+        upgrade("beside-rolled-back", GOOD, OLD, DONE),
+        script![Ready => Act::Upgrade, Ready => Act::Rollback],
+    ),
+    then(
+        recreate("recreate-rolled-back", GOOD, OLD, DONE),
+        script![Ready => Act::Upgrade, Ready => Act::Rollback],
+    ),
+    Scenario {
+        old: FRAGILE,
+        ..then(
+            recreate("rollback-fails", GOOD, EITHER, DONE),
+            script![Ready => Act::Upgrade, Ready => Act::Rollback],
+        )
+    },
+    then(
+        upgrade("beside-asked-twice", GOOD, NEW, DONE),
+        script![Ready => Act::Upgrade, Upgrading => Act::Again("v2")],
+    ),
+    then(
+        recreate("recreate-asked-twice", GOOD, NEW, DONE),
+        script![Ready => Act::Upgrade, Upgrading => Act::Again("v2")],
+    ),
+    then(
+        upgrade("beside-template-changed", GOOD, NEWER, DONE),
+        script![Ready => Act::Upgrade, Upgrading => Act::Again("v3")],
+    ),
+    then(
+        recreate("recreate-template-changed", GOOD, NEWER, DONE),
+        script![Ready => Act::Upgrade, Upgrading => Act::Again("v3")],
+    ),
+    used(upgrade("drained", GOOD, NEW, DONE)),
+    used(upgrade("drained-flaps", FLAPS, EITHER, ANY)),
+    used(then(
+        upgrade("drained-cancelled", GOOD, EITHER, ANY),
+        script![Ready => Act::Upgrade, Committed => Act::Cancel],
+    )),
+    used(recreate("quiesced", GOOD, NEW, DONE)),
+    used(then(
+        recreate("quiesced-cancelled", GOOD, EITHER, ANY),
+        script![Ready => Act::Upgrade, Beside => Act::Cancel],
+    )),
     Scenario {
         ids: &["dev", "ops", "web"],
         ..upgrade("three-beside", GOOD, NEW, DONE)
@@ -228,6 +345,36 @@ pub(crate) static ALL: &[Scenario] = &[
     Scenario {
         ids: &["dev", "ops", "web"],
         ..recreate("three-recreated", GOOD, NEW, DONE)
+    },
+    bulk(upgrade("bulk-beside", GOOD, NEW, DONE), 2),
+    bulk(recreate("bulk-recreated", GOOD, NEW, DONE), 1),
+    bulk(recreate("bulk-no-image", BROKEN, OLD, FAILED), 2),
+    then(
+        bulk(upgrade("bulk-paused", GOOD, NEW, DONE), 2),
+        script![AllReady => Act::UpgradeAll, Now => Act::All(Turn::Pause), Now => Act::All(Turn::Resume)],
+    ),
+    then(
+        bulk(upgrade("bulk-cancelled", GOOD, EITHER, DONE), 1),
+        script![AllReady => Act::UpgradeAll, Now => Act::All(Turn::Cancel)],
+    ),
+    Scenario {
+        bulk: Some(Bulk {
+            parallel: 2,
+            canary: Some(1),
+            budget: None,
+        }),
+        ..then(
+            bulk(upgrade("bulk-canary", GOOD, NEW, DONE), 2),
+            script![AllReady => Act::UpgradeAll, Now => Act::All(Turn::Resume)],
+        )
+    },
+    Scenario {
+        bulk: Some(Bulk {
+            parallel: 1,
+            canary: None,
+            budget: Some(0),
+        }),
+        ..bulk(upgrade("bulk-stops", BROKEN, OLD, FAILED), 1)
     },
 ];
 
@@ -243,6 +390,16 @@ pub(crate) fn operation(id: &str) -> String {
     format!("op-{id}")
 }
 
+/// Id of the operation that begins when an upgrade is asked for once more.
+pub(crate) fn again(id: &str) -> String {
+    format!("op-{id}-again")
+}
+
+/// Id of the operation that brings a workspace back.
+pub(crate) fn back(id: &str) -> String {
+    format!("op-{id}-back")
+}
+
 impl Scenario {
     fn claim(&self, id: &str) -> PlannedClaim {
         let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
@@ -250,7 +407,7 @@ impl Scenario {
     }
 
     pub(crate) fn manifest(&self, id: &str, version: &str) -> Value {
-        let image = if version == "v2" { self.new } else { self.old };
+        let image = if version == "v1" { self.old } else { self.new };
         let mut manifest = json!({
             "metadata": {
                 "labels": {
@@ -287,15 +444,38 @@ impl Scenario {
         record
     }
 
-    pub(crate) fn intent(&self, id: &str) -> Intent {
+    /// Id of the workspace's own operation.
+    pub(crate) fn operation(&self, id: &str) -> String {
+        match self.bulk {
+            Some(_) => nogoo9_model::bulk::child(crate::bulk::BULK, id),
+            None => operation(id),
+        }
+    }
+
+    /// How an operation may end.
+    pub(crate) fn outcomes(&self, id: &str, found: &str) -> &'static [State] {
+        let asked = |wanted: fn(&Act) -> bool| self.script.iter().any(|(_, act)| wanted(act));
+        if found == self.operation(id) {
+            self.outcomes
+        } else if found == back(id) && asked(|act| *act == Act::Rollback) {
+            if self.old == FRAGILE { ANY } else { DONE }
+        } else if found == again(id) && asked(|act| matches!(act, Act::Again("v3"))) {
+            DONE
+        } else {
+            // Nobody asked for it.
+            &[]
+        }
+    }
+
+    pub(crate) fn intent(&self, id: &str, operation: String, version: &str) -> Intent {
         Intent {
-            operation: operation(id),
+            operation,
             kind: Kind::Upgrade,
             force: false,
             actor: "root".into(),
             parent: None,
-            template: template("v2"),
-            manifest: self.manifest(id, "v2"),
+            template: template(version),
+            manifest: self.manifest(id, version),
             mode: if self.exclusive {
                 Mode::Recreate
             } else {
@@ -310,7 +490,7 @@ impl Scenario {
             timing: Timing {
                 deadline: 600,
                 settle: 5,
-                drain_timeout: 600,
+                drain_timeout: if self.used { 20 } else { 600 },
             },
         }
     }

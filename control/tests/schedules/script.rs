@@ -1,12 +1,13 @@
 //! The scripts of scenarios: what may come next, and what happens then.
 
 use crate::api::{By, Kind, workspace};
+use crate::bulk;
 use crate::kubelet::{is_ready, uid};
 use crate::laws::Broken;
 use crate::scenario::{Act, OWNER, When, Which};
 use crate::wire::WORKSPACES;
 use crate::world::World;
-use nogoo9_model::record::Record;
+use nogoo9_model::record::{Phase, Record};
 use nogoo9_model::{keys, label};
 use serde_json::{Value, json};
 
@@ -41,6 +42,11 @@ impl World<'_> {
         };
         match (when, record) {
             (When::Now, _) => true,
+            (When::AllReady, _) => {
+                let ids = self.scenario.ids;
+                let all = || ids.iter().all(|id| self.holds(When::Ready, id));
+                self.server.objects.contains_key(&bulk::key()) || all()
+            }
             (When::Gone, record) => record.is_none_or(Record::is_gone),
             // It was deleted, and whoever asked for it had no answer: then it is asked for again.
             (When::Ready, None) => self.progress.get(id).is_some_and(|done| *done > 0),
@@ -50,6 +56,10 @@ impl World<'_> {
                     && pod(record.pod.uid.as_ref()).is_some_and(|pod| is_ready(pod))
             }
             (When::Upgrading, Some(record)) => record.upgrade.is_some() || over(record),
+            (When::Committed, Some(record)) => {
+                let phase = record.upgrade.as_ref().map(|upgrade| &upgrade.phase);
+                matches!(phase, Some(Phase::Committed { .. })) || over(record)
+            }
             (When::Beside, Some(record)) => {
                 let upgrade = record.upgrade.as_ref();
                 let successor = upgrade.map(|upgrade| upgrade.successor.uid.as_ref());
@@ -74,7 +84,16 @@ impl World<'_> {
         };
         self.note(|| format!("{id}: {act:?}"));
         match *act {
-            Act::Spawn | Act::Upgrade | Act::Stop | Act::Start | Act::Delete => {
+            Act::Spawn
+            | Act::Upgrade
+            | Act::Again(_)
+            | Act::UpgradeAll
+            | Act::All(_)
+            | Act::Cancel
+            | Act::Rollback
+            | Act::Stop
+            | Act::Start
+            | Act::Delete => {
                 return self.command(id, *act).await;
             }
             Act::Evict(which) => {

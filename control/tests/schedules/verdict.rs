@@ -1,13 +1,14 @@
 //! How a schedule has to end.
 
 use crate::api::{Kind, workspace};
+use crate::bulk;
 use crate::kubelet::{is_probe, uid};
 use crate::laws::{Broken, decode_operation, view};
-use crate::scenario::{End, operation};
+use crate::scenario::{Act, End, Turn, back};
 use crate::world::World;
-use nogoo9_model::operation::State;
-use nogoo9_model::pod::UpgradeState;
-use nogoo9_model::record::Desired;
+use nogoo9_model::operation::{Kind as Asked, Operation, State};
+use nogoo9_model::pod::{PodView, UpgradeState};
+use nogoo9_model::record::{Desired, Record};
 use nogoo9_model::select;
 
 impl World<'_> {
@@ -22,6 +23,9 @@ impl World<'_> {
         for id in self.scenario.ids {
             self.workspace(id)
                 .map_err(|why| format!("{id} at the end: {why}"))?;
+        }
+        if self.scenario.bulk.is_some() {
+            bulk::ended(&self.server, self.scenario).map_err(|why| format!("at the end: {why}"))?;
         }
         let probes = self
             .server
@@ -41,7 +45,7 @@ impl World<'_> {
                 .filter(|(_, object)| workspace(object) == Some(id))
         };
         let pods: Vec<_> = of(Kind::Pod).map(|(_, pod)| pod.clone()).collect();
-        let outcome = self.outcome(id)?;
+        let newest = self.newest(id)?;
         let record = self.laws.records.get(id);
         match (self.scenario.end, record) {
             (End::Gone, None) => {
@@ -73,7 +77,12 @@ impl World<'_> {
         let Some(view) = view(pod) else {
             return Err("its pod is none".into());
         };
-        let version = view.template.version.as_str();
+        let version = match view.template.version.as_str() {
+            // What the template says is hashed.
+            "v1" => "v1",
+            _ if self.scenario.bulk.is_some() => "v2",
+            other => other,
+        };
         if !versions.contains(&version) || view.template != record.template {
             return Err(format!(
                 "it runs {version}, and its record says {:?}",
@@ -95,49 +104,113 @@ impl World<'_> {
         if of(Kind::Claim).count() != record.claims.len() {
             return Err("a claim is missing, or left over".into());
         }
-        match outcome {
-            Some(State::Succeeded) if version != "v2" => {
-                Err(format!("upgraded, and runs {version}"))
-            }
-            Some(State::Failed) if version != "v1" => {
-                Err(format!("not upgraded, and runs {version}"))
-            }
-            Some(State::Failed) if view.last_upgrade_error.is_none() => {
-                Err("the pod tells no reason".into())
-            }
-            Some(State::Succeeded) if view.last_upgrade_error.is_some() => {
-                Err("the pod tells of a failure".into())
-            }
-            _ => Ok(()),
+        match newest {
+            Some(newest) => self.after(&newest, record, &view),
+            None => Ok(()),
         }
     }
 
-    /// How the workspace's operation ended, if it has one.
-    fn outcome(&self, id: &str) -> Result<Option<State>, Broken> {
-        let wanted = operation(id);
-        let mut all = self
-            .server
-            .of(Kind::ConfigMap)
-            .filter_map(|(_, map)| decode_operation(map));
-        let Some(found) = all.find(|found| found.id == wanted) else {
-            return if self.scenario.outcomes.is_empty() {
-                Ok(None)
-            } else {
-                Err("its operation is not stored".into())
-            };
+    /// What the newest operation has made of the workspace.
+    fn after(&self, newest: &Operation, record: &Record, pod: &PodView) -> Result<(), Broken> {
+        let Some(target) = newest.targets.first() else {
+            return Err("its operation has no result".into());
         };
-        let [target] = found.targets.as_slice() else {
-            return Err(format!("its operation has {} results", found.targets.len()));
+        let succeeded = newest.state == State::Succeeded;
+        let version = if succeeded {
+            &target.to_version
+        } else {
+            &target.from_version
         };
-        if !self.scenario.outcomes.contains(&found.state)
-            || target.state != found.state
-            || found.finished_at.is_none()
-        {
+        if pod.template.version != *version {
+            let (state, runs) = (newest.state, &pod.template.version);
             return Err(format!(
-                "its operation ended as {:?}, {:?}",
-                found.state, target.error
+                "{state:?}, and it runs {runs} instead of {version}"
             ));
         }
-        Ok(Some(found.state))
+        if self.scenario.bulk.is_none()
+            && record.manifest["spec"] != self.scenario.manifest(&record.id, version)["spec"]
+        {
+            return Err(format!("it is not what {version} was: {}", record.manifest));
+        }
+        match newest.state {
+            State::Failed if pod.last_upgrade_error.is_none() => {
+                return Err("the pod tells no reason".into());
+            }
+            State::Succeeded if pod.last_upgrade_error.is_some() => {
+                return Err("the pod tells of a failure".into());
+            }
+            State::Cancelled if self.asks(Act::Cancel) => {
+                if pod.name != target.previous_pod_name || pod.last_upgrade_error.is_some() {
+                    return Err(format!("called off, and {} was touched", pod.name));
+                }
+            }
+            _ => {}
+        }
+        // Its first pod, the upgrade's, the rollback's.
+        if newest.kind == Asked::Rollback && succeeded && pod.generation < 3 {
+            return Err(format!("rolled back as generation {}", pod.generation));
+        }
+        Ok(())
+    }
+
+    fn asks(&self, wanted: Act) -> bool {
+        self.scenario.script.iter().any(|(_, act)| *act == wanted)
+    }
+
+    /// The workspace's newest operation, if it has one. All that there are have to be over.
+    fn newest(&self, id: &str) -> Result<Option<Operation>, Broken> {
+        let all: Vec<Operation> = self
+            .server
+            .of(Kind::ConfigMap)
+            .filter_map(|(_, map)| decode_operation(map))
+            .filter(|found| {
+                let mut targets = found.targets.iter();
+                targets.any(|target| target.workspace == id)
+            })
+            .collect();
+        if self.scenario.outcomes.is_empty() {
+            return Ok(None);
+        }
+        for found in &all {
+            let states = self.scenario.outcomes(id, &found.id);
+            if states.is_empty() {
+                return Err(format!("nobody asked for {}", found.id));
+            }
+            let [target] = found.targets.as_slice() else {
+                return Err(format!("{} has {} results", found.id, found.targets.len()));
+            };
+            if self.laws.called_off.contains(&found.id) && found.state != State::Cancelled {
+                return Err(format!(
+                    "{} was called off, and {:?}",
+                    found.id, found.state
+                ));
+            }
+            let ended = target.state == found.state && found.finished_at.is_some();
+            if !ended || !states.contains(&found.state) {
+                let (id, state, why) = (&found.id, found.state, &target.error);
+                return Err(format!("{id} ended as {state:?}, {why:?}"));
+            }
+        }
+        // The turn of some may never have come.
+        let budget = self.scenario.bulk.and_then(|bulk| bulk.budget);
+        let closed = budget.is_some() || self.asks(Act::All(Turn::Cancel));
+        let asked = [
+            (!closed, self.scenario.operation(id)),
+            (self.asks(Act::Rollback), back(id)),
+        ];
+        for (_, name) in asked.iter().filter(|(asked, _)| *asked) {
+            if !all.iter().any(|found| found.id == *name) {
+                return Err(format!("{name} is not stored"));
+            }
+        }
+        let last = self
+            .laws
+            .records
+            .get(id)
+            .and_then(|record| record.last.as_ref());
+        let last = last.map(|last| last.operation.id.as_str());
+        Ok(all
+            .into_iter()
+            .find(|found| Some(found.id.as_str()) == last))
     }
 }

@@ -1,5 +1,7 @@
 //! Between a client and the simulated API server: each call waits until the schedule lets it pass.
 
+use crate::api::Kind;
+use crate::request::target;
 use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
 use kube::Client;
@@ -70,10 +72,14 @@ pub(crate) struct Waiting {
     pub(crate) reply: oneshot::Sender<Answer>,
 }
 
-type Calls = mpsc::UnboundedReceiver<Waiting>;
+pub(crate) type Calls = mpsc::UnboundedReceiver<Waiting>;
 
 #[derive(Clone)]
-struct Wire(mpsc::UnboundedSender<Waiting>);
+struct Wire {
+    calls: mpsc::UnboundedSender<Waiting>,
+    /// Whether lists and watches never get an answer.
+    deaf: bool,
+}
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -87,8 +93,15 @@ impl Service<Request<Body>> for Wire {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let calls = self.0.clone();
+        let (calls, deaf) = (self.calls.clone(), self.deaf);
         Box::pin(async move {
+            let watched = match target(request.uri().path()) {
+                Some((kind, _, None)) => kind != Kind::Quota,
+                _ => false,
+            };
+            if deaf && request.method() == Method::GET && watched {
+                std::future::pending::<()>().await;
+            }
             let (head, body) = request.into_parts();
             let body = body.collect().await?.to_bytes();
             let query = head.uri.query().unwrap_or_default();
@@ -133,15 +146,24 @@ impl Clock {
 
 /// A cluster of its own, as a process that has just started has it.
 pub(crate) fn connect(base: &Connection) -> (Cluster, Clock, Calls) {
-    let (sender, calls) = mpsc::unbounded_channel();
+    connection(base, false)
+}
+
+/// The same of a process whose watches bring nothing.
+pub(crate) fn connect_deaf(base: &Connection) -> (Cluster, Clock, Calls) {
+    connection(base, true)
+}
+
+fn connection(base: &Connection, deaf: bool) -> (Cluster, Clock, Calls) {
+    let (calls, waiting) = mpsc::unbounded_channel();
     let mut connection = base.clone();
     connection.clock = ServerClock::new();
-    connection.client = Client::new(Wire(sender), WORKSPACES);
+    connection.client = Client::new(Wire { calls, deaf }, WORKSPACES);
     let clock = Clock(connection.clock.clone());
     (
         Cluster::new(&connection, SYSTEM.into(), WORKSPACES.into()),
         clock,
-        calls,
+        waiting,
     )
 }
 

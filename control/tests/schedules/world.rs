@@ -2,7 +2,9 @@
 
 use crate::api::{By, Key, Server};
 use crate::bites::Bite;
+use crate::bulk::{self, BULK, Desk};
 use crate::command;
+use crate::edge::{Asked, Edge};
 use crate::kubelet::Kubelet;
 use crate::laws::{Broken, Laws, Seen};
 use crate::rng::Rng;
@@ -11,9 +13,11 @@ use crate::schedule::Schedule;
 use crate::wire::{Call, Clock, Waiting};
 use futures::future::LocalBoxFuture;
 use nogoo9_control::cluster::{Cluster, ClusterError};
-use nogoo9_control::upgrade::{Next, Proxies, pass};
+use nogoo9_control::service::Service;
+use nogoo9_control::upgrade::{Next, pass};
 use nogoo9_runtime::kube::Connection;
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc;
 
 /// When every schedule begins.
@@ -33,7 +37,7 @@ pub(crate) const MOST_FAULTS: usize = 8;
 /// What every schedule of a thread is made with.
 pub(crate) struct Base {
     pub(crate) connection: Connection,
-    pub(crate) proxies: Proxies,
+    pub(crate) desk: Desk,
 }
 
 /// What a schedule took.
@@ -62,6 +66,8 @@ pub(crate) struct Actor {
     pub(crate) controller: Option<usize>,
     pub(crate) id: String,
     pub(crate) cluster: Cluster,
+    /// Of whoever drives the bulk.
+    pub(crate) service: Option<Service>,
     pub(crate) clock: Clock,
     pub(crate) calls: mpsc::UnboundedReceiver<Waiting>,
     pub(crate) work: Option<Work>,
@@ -81,6 +87,7 @@ enum Choice {
     /// Somebody whose call was given up hears of it.
     GoOn(usize),
     Kubelet(Key),
+    Proxy(usize),
     Script(usize),
     Late(usize),
 }
@@ -90,6 +97,7 @@ pub(crate) struct World<'a> {
     pub(crate) scenario: &'static Scenario,
     pub(crate) server: Server,
     pub(crate) kubelet: Kubelet,
+    pub(crate) edge: Arc<Mutex<Edge>>,
     pub(crate) laws: Laws,
     pub(crate) rng: Rng,
     pub(crate) actors: Vec<Actor>,
@@ -106,6 +114,8 @@ pub(crate) struct World<'a> {
     pub(crate) schedule: Schedule,
     pub(crate) fault_rate: usize,
     idled: i64,
+    /// Version at the last look at everything.
+    resynced: u64,
     pub(crate) run: Run,
     pub(crate) trace: Option<Vec<String>>,
 }
@@ -151,12 +161,21 @@ impl<'a> World<'a> {
                 actors.push(Actor::new(base, controller, id));
             }
         }
+        let mut server = Server::new(BEGIN);
+        if scenario.bulk.is_some() {
+            let drivers = (0..controllers).map(|it| Actor::new(base, Some(it), BULK));
+            actors.extend(drivers);
+            server.store(bulk::template_key(), bulk::template(scenario), By::World);
+        }
+        let mut laws = Laws::default();
+        laws.parallel = scenario.bulk.map(|bulk| bulk.parallel);
         Self {
             base,
             scenario,
-            server: Server::new(BEGIN),
+            server,
             kubelet: Kubelet::default(),
-            laws: Laws::default(),
+            edge: Edge::new(scenario.used, random, schedule.seed, bite, BEGIN),
+            laws,
             rng,
             actors,
             skew,
@@ -168,6 +187,7 @@ impl<'a> World<'a> {
             schedule,
             fault_rate,
             idled: 0,
+            resynced: 0,
             run: Run::default(),
             trace: trace.then(Vec::new),
         }
@@ -187,6 +207,7 @@ impl<'a> World<'a> {
             if choices.is_empty() {
                 match self.next_moment() {
                     Some(at) => self.server.now = at.max(self.server.now + 1),
+                    None if self.is_over() && self.resync() => {}
                     None if self.is_over() => return self.verdict(),
                     None => {
                         return Err(format!(
@@ -212,6 +233,10 @@ impl<'a> World<'a> {
                 Choice::GoOn(actor) => self.go_on(actor).await?,
                 Choice::Kubelet(key) => {
                     let told = self.kubelet.act(&key, &mut self.server)?;
+                    self.note(|| told);
+                }
+                Choice::Proxy(place) => {
+                    let told = self.edge.lock().unwrap().act(place, self.server.now);
                     self.note(|| told);
                 }
                 Choice::Script(index) => self.script(self.scenario.ids[index]).await?,
@@ -247,6 +272,8 @@ impl<'a> World<'a> {
                 .into_iter()
                 .map(Choice::Kubelet),
         );
+        let proxies = self.edge.lock().unwrap().due(now).0;
+        choices.extend(proxies.into_iter().map(Choice::Proxy));
         for (index, (_, at, _)) in self.late.iter().enumerate() {
             if *at <= now {
                 choices.push(Choice::Late(index));
@@ -269,6 +296,22 @@ impl<'a> World<'a> {
         choices
     }
 
+    /// Everything is looked at once more: what proxies did not tell before they do by now. `false`: that
+    /// has led to nothing.
+    fn resync(&mut self) -> bool {
+        if !self.scenario.used || self.resynced == self.server.version {
+            return false;
+        }
+        self.resynced = self.server.version;
+        let quiet = self.edge.lock().unwrap().quiet();
+        self.server.now = quiet.max(self.server.now + RESYNC);
+        let controllers = self.actors.iter_mut();
+        for actor in controllers.filter(|actor| actor.controller.is_some()) {
+            actor.due = Some(self.server.now);
+        }
+        true
+    }
+
     /// When something happens next by itself.
     fn next_moment(&self) -> Option<i64> {
         let dues = self.actors.iter().filter(|actor| actor.work.is_none());
@@ -280,7 +323,12 @@ impl<'a> World<'a> {
             .copied()
             .filter(|at| *at > self.server.now);
         let kubelet = self.kubelet.due(&self.server).1;
-        dues.chain(late).chain(again).chain(kubelet).min()
+        let proxies = self.edge.lock().unwrap().due(self.server.now).1;
+        dues.chain(late)
+            .chain(again)
+            .chain(kubelet)
+            .chain(proxies)
+            .min()
     }
 
     /// Calls that have waited too long are given up by those who made them; some arrive all the same.
@@ -304,14 +352,18 @@ impl<'a> World<'a> {
 
     /// A controller begins to look at a workspace.
     async fn begin(&mut self, index: usize) -> Result<(), Broken> {
-        let proxies = self.base.proxies.clone();
+        let proxies = Asked {
+            edge: self.edge.clone(),
+            actor: index,
+        };
         let actor = &mut self.actors[index];
         actor.due = None;
         actor.again = false;
         let (cluster, id) = (actor.cluster.clone(), actor.id.clone());
-        actor.work = Some(Box::pin(async move {
-            pass(&cluster, &proxies, &id).await.map(Done::Pass)
-        }));
+        actor.work = Some(match actor.service.clone() {
+            Some(service) => Box::pin(async move { bulk::look(service).await.map(Done::Pass) }),
+            None => Box::pin(async move { pass(&cluster, &proxies, &id).await.map(Done::Pass) }),
+        });
         self.go_on(index).await
     }
 

@@ -53,6 +53,8 @@ struct State {
     next: Option<(usize, Fault, usize)>,
     /// Whether reads count too.
     reads: bool,
+    /// The calls that count, by a part of their path, and how all of them fail.
+    on: Option<(&'static str, Option<Fault>)>,
     seen: usize,
     made: Vec<String>,
 }
@@ -76,6 +78,16 @@ impl Faults {
         faults
     }
 
+    /// Only calls whose path has this part count, reads too; all of them fail so, if at all.
+    pub fn on(part: &'static str, fault: Option<Fault>) -> Self {
+        let faults = Self::default();
+        *faults.state.lock().unwrap() = State {
+            on: Some((part, fault)),
+            ..State::default()
+        };
+        faults
+    }
+
     /// Whether all faults have happened.
     pub fn struck(&self) -> bool {
         self.state.lock().unwrap().next.is_none()
@@ -94,6 +106,13 @@ impl Faults {
     fn strike(&self, request: &Request<Body>) -> Option<Fault> {
         let mut state = self.state.lock().unwrap();
         let write = request.method() != Method::GET;
+        if let Some((part, fault)) = state.on {
+            if !request.uri().path().contains(part) {
+                return None;
+            }
+            state.seen += 1;
+            return fault;
+        }
         if !write && !state.reads {
             return None;
         }
@@ -235,18 +254,44 @@ impl Site {
 
     /// The same, by a clock that is so many seconds ahead of the API server's.
     pub fn cluster_ahead(&self, faults: &Faults, ahead: i64) -> Cluster {
-        let service = Faulty {
-            inner: self.connection.client.clone(),
-            faults: faults.clone(),
-        };
-        let mut connection = self.connection.clone();
-        connection.client = Client::new(service, WORKSPACES);
+        let mut connection = self.through(faults);
         if ahead != 0 {
             let now = std::time::Instant::now();
             connection.clock = ServerClock::new();
             connection.clock.observe(self.now() + ahead, now, now);
         }
         Cluster::new(&connection, SYSTEM.into(), WORKSPACES.into())
+    }
+
+    /// The cluster of another control, in namespaces of its own, which it makes.
+    pub async fn cluster_in(&self, system: &str, workspaces: &str) -> Cluster {
+        for name in [system, workspaces] {
+            self.namespace(name).await;
+        }
+        self.cluster_again(system, workspaces)
+    }
+
+    /// The cluster of another control, in namespaces that are there.
+    pub fn cluster_again(&self, system: &str, workspaces: &str) -> Cluster {
+        let connection = self.through(&Faults::default());
+        Cluster::new(&connection, system.into(), workspaces.into())
+    }
+
+    fn through(&self, faults: &Faults) -> Connection {
+        let service = Faulty {
+            inner: self.connection.client.clone(),
+            faults: faults.clone(),
+        };
+        let mut connection = self.connection.clone();
+        connection.client = Client::new(service, WORKSPACES);
+        connection
+    }
+
+    async fn namespace(&self, name: &str) {
+        let namespaces: Api<Namespace> = Api::all(self.admin.clone());
+        let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+        let created = namespaces.create(&PostParams::default(), &namespace).await;
+        created.unwrap();
     }
 
     /// Seconds since the epoch, as the API server has it.
@@ -259,17 +304,24 @@ impl Site {
     }
 
     pub async fn pods(&self) -> Vec<Pod> {
-        self.pods_api()
-            .list(&ListParams::default())
-            .await
-            .unwrap()
-            .items
+        self.pods_in(WORKSPACES).await
+    }
+
+    pub async fn pods_in(&self, namespace: &str) -> Vec<Pod> {
+        let api: Api<Pod> = Api::namespaced(self.admin.clone(), namespace);
+        api.list(&ListParams::default()).await.unwrap().items
     }
 
     /// What scheduler and kubelet do, at once: every pod that is not held back becomes ready, or
     /// says that its image cannot be pulled if that is called [`BROKEN`].
     pub async fn kubelet(&self) {
-        for pod in self.pods().await {
+        self.kubelet_in(WORKSPACES).await;
+    }
+
+    /// The same in another namespace.
+    pub async fn kubelet_in(&self, namespace: &str) {
+        let api: Api<Pod> = Api::namespaced(self.admin.clone(), namespace);
+        for pod in self.pods_in(namespace).await {
             let spec = pod.spec.clone().unwrap_or_default();
             if spec.scheduling_gates.is_some_and(|gates| !gates.is_empty()) {
                 continue;
@@ -292,8 +344,7 @@ impl Site {
                         {"type": "Ready", "status": "True", "lastTransitionTime": now.to_string()}]}})
                 };
                 let patch = Patch::Merge(&status);
-                let answer = self
-                    .pods_api()
+                let answer = api
                     .patch_status(&pod.name_any(), &PatchParams::default(), &patch)
                     .await;
                 // Control may have deleted it in between.

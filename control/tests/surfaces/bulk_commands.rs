@@ -474,7 +474,15 @@ async fn a_failed_upgrade_of_one_is_tried_again() {
         (&json!("upgrading"), &json!(1)),
         "{again}"
     );
-    let ended = to_the_end(&world, again["operationId"].as_str().unwrap()).await;
-    assert_eq!(ended["state"], "succeeded");
+    let retry = again["operationId"].as_str().unwrap();
+    let path = format!("/operations/{retry}");
+    let tells = world.get("alice", &path).await["retryOf"].clone();
+    assert_eq!(tells, first, "from the beginning");
+    let ended = to_the_end(&world, retry).await;
+    assert_eq!(
+        (&ended["state"], &ended["retryOf"]),
+        (&json!("succeeded"), &json!(first)),
+        "{ended}"
+    );
     assert_eq!(ended["targets"][0]["podName"], again["upgradedPods"][0]);
 }

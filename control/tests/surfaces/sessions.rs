@@ -158,6 +158,21 @@ async fn people_see_their_own_sessions_and_end_them() {
     let others = call(&world, &cookie, Method::DELETE, "/sessions").await;
     assert_eq!(others.json(), json!({"ended": 1}));
     assert_eq!(list(&cookie).await, [(current.id(), true)]);
+    // Whoever got hold of an access token signs nobody out by it.
+    let made = json!({"name": "nightly"});
+    let made = world
+        .api("alice", Method::POST, "/tokens", Some(made))
+        .await;
+    let token = made.json()["token"].as_str().unwrap().to_owned();
+    for path in [
+        "/sessions".to_owned(),
+        format!("/sessions/{}", current.id()),
+    ] {
+        let url = format!("{}/api/v1{path}", world.url);
+        let by_token = world.http.delete(url).bearer_auth(&token);
+        assert_eq!(world.send(by_token).await.status, 403, "{path}");
+    }
+    assert_eq!(list(&cookie).await, [(current.id(), true)]);
     let bobs_cookie = world.cookie_of(&bobs, world.now() + 800);
     assert_eq!(list(&bobs_cookie).await, [(bobs.id(), true)]);
     // With a bearer token, there is none to keep.

@@ -200,11 +200,6 @@ impl World {
         self.connection.clock.now()
     }
 
-    /// The cluster as another control has it.
-    pub(crate) fn cluster(&self) -> Cluster {
-        Cluster::new(&self.connection, SYSTEM.to_owned(), WORKSPACES.to_owned())
-    }
-
     pub(crate) async fn send(&self, request: reqwest::RequestBuilder) -> Answer {
         let response = request.send().await.unwrap();
         Answer {
@@ -293,6 +288,11 @@ impl World {
             request = request.header(*name, *value);
         }
         self.send(request).await
+    }
+
+    /// The cluster, as control sees it.
+    pub(crate) fn cluster(&self) -> Cluster {
+        Cluster::new(&self.connection, SYSTEM.into(), WORKSPACES.into())
     }
 
     /// What time does to a workspace that was deleted: it is not remembered any more.

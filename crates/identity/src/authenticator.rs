@@ -103,6 +103,17 @@ impl Authenticator {
         }
     }
 
+    /// The personal access token that the request proves its caller by, if it does so by one. Only
+    /// control knows which of them count: [`Self::authenticate`] refuses them all, so ask this first.
+    #[must_use]
+    pub fn personal_token<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
+        let is_personal = |token: &&str| token.starts_with(PERSONAL_PREFIX);
+        // First what costs nothing: most requests have none.
+        let mut all = headers.get_all(AUTHORIZATION).iter().filter_map(bearer);
+        all.find(is_personal)?;
+        self.our_bearer(headers).ok().flatten().filter(is_personal)
+    }
+
     /// The session of the request's cookie, if it has one that counts. Bearers are not looked at.
     #[must_use]
     pub fn session(

@@ -1,15 +1,16 @@
-//! Access tokens of the identity provider, as bearers carry them.
+//! Access tokens of the identity providers, as bearers carry them.
 
 use crate::cache::TokenCache;
 use crate::error::TokenError;
+use crate::issuer::{Issuer, Peek};
 use crate::jwks::Keys;
 use crate::jwt;
-use crate::keyset::ALGORITHMS;
+use crate::keyset::SecretError;
 use crate::policy::{ClaimPolicy, valid_sub};
 use crate::verified::Verified;
 use nogoo9_model::UnixSeconds;
-use serde::Deserialize;
-use serde_json::{Map, Value};
+use nogoo9_model::access::Caller;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// Clocks may differ by this much, in seconds.
@@ -22,7 +23,7 @@ pub const PERSONAL_PREFIX: &str = "ng9_";
 /// Whose tokens count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BearerConfig {
-    /// `iss`, exactly (`--issuer`).
+    /// `iss`, exactly.
     pub issuer: String,
     /// `aud` must contain one of these (`--audience`).
     pub audiences: Vec<String>,
@@ -31,9 +32,10 @@ pub struct BearerConfig {
 /// Verifies access tokens.
 #[derive(Debug)]
 pub struct Bearers {
-    config: BearerConfig,
+    /// Where people sign in.
+    main: Issuer,
+    others: Vec<Issuer>,
     policy: Arc<ClaimPolicy>,
-    keys: Keys,
     cache: TokenCache<Accepted>,
 }
 
@@ -44,23 +46,38 @@ struct Accepted {
     not_before: Option<UnixSeconds>,
 }
 
-/// What a token says about whom it is from and for, before anything is verified.
-#[derive(Debug, Deserialize)]
-struct Peek {
-    iss: Value,
-    aud: Value,
-}
-
 impl Bearers {
     /// A verifier with the issuer's keys.
     #[must_use]
     pub fn new(config: BearerConfig, policy: Arc<ClaimPolicy>, keys: Keys) -> Self {
         Self {
-            config,
+            main: Issuer::with_keys(config, keys),
+            others: Vec::new(),
             policy,
-            keys,
             cache: TokenCache::new(),
         }
+    }
+
+    /// Another issuer whose tokens count as well, verified with its own keys and no others. A
+    /// subject is the same person whichever of them names it, so they must mean the same by it.
+    #[must_use]
+    pub fn and_issuer(mut self, config: BearerConfig, keys: Keys) -> Self {
+        self.others.push(Issuer::with_keys(config, keys));
+        self
+    }
+
+    /// Another issuer, which signs with a secret that it shares with us (HS256, HS384, HS512), and
+    /// whose tokens count with no other algorithm. Without this, no token signed so ever counts.
+    ///
+    /// # Errors
+    /// The secret is too short to be one.
+    pub fn and_shared_secret(
+        mut self,
+        config: BearerConfig,
+        secret: &[u8],
+    ) -> Result<Self, SecretError> {
+        self.others.push(Issuer::with_secret(config, secret)?);
+        Ok(self)
     }
 
     /// Who the bearer of `token` is. Never waits; an unknown key id asks for newer keys.
@@ -71,13 +88,14 @@ impl Bearers {
         if token.len() > MAX_LEN {
             return Err(TokenError::TooLong);
         }
-        let keys = self.keys.current();
         let accepted = self
             .cache
-            .get_or_verify(token, keys.generation, || self.check(token, &keys.set))
+            .get_or_verify(token, self.generation(), || self.check(token))
             .inspect_err(|error| {
-                if error.wants_keys() {
-                    self.keys.want_newer();
+                if error.wants_keys()
+                    && let Ok(issuer) = self.issuer_of(token)
+                {
+                    issuer.keys().want_newer();
                 }
             })?;
         if accepted.verified.expires <= now {
@@ -105,7 +123,9 @@ impl Bearers {
     ) -> Result<Arc<Verified>, TokenError> {
         match self.verify(token, now) {
             Err(error) if error.wants_keys() => {
-                self.keys.refetch().await;
+                if let Ok(issuer) = self.issuer_of(token) {
+                    issuer.keys().refetch().await;
+                }
                 self.verify(token, now)
             }
             verdict => verdict,
@@ -113,8 +133,8 @@ impl Bearers {
     }
 
     /// Whether a bearer token is meant for us, going by what it says unverified: a personal access
-    /// token, or one that names our issuer and one of our audiences. Such a token is stripped from
-    /// what a pod sees, and refused if it does not verify; any other is the application's own.
+    /// token, or one that names an issuer of ours and one of its audiences. Such a token is stripped
+    /// from what a pod sees, and refused if it does not verify; any other is the application's own.
     #[must_use]
     pub fn claims_to_us(&self, token: &str) -> bool {
         if token.starts_with(PERSONAL_PREFIX) {
@@ -124,32 +144,66 @@ impl Bearers {
         let Some(peek) = jwt::peek::<Peek>(token) else {
             return false;
         };
-        peek.iss == *self.config.issuer && self.is_audience(&peek.aud)
+        self.issuers().any(|issuer| issuer.is_named_by(&peek))
     }
 
-    /// The issuer whose tokens count.
+    /// The issuer where people sign in.
     #[must_use]
     pub fn issuer(&self) -> &str {
-        &self.config.issuer
+        &self.main.config().issuer
     }
 
-    /// The issuer's keys.
+    /// The keys of [`Self::issuer`].
     #[must_use]
     pub fn keys(&self) -> &Keys {
-        &self.keys
+        self.main.keys()
+    }
+
+    /// Asks every issuer for newer keys, and waits as [`Keys::refetch`] does.
+    pub async fn refetch(&self) {
+        for issuer in self.issuers().filter(|issuer| issuer.publishes()) {
+            issuer.keys().refetch().await;
+        }
+    }
+
+    fn issuers(&self) -> impl Iterator<Item = &Issuer> {
+        std::iter::once(&self.main).chain(&self.others)
+    }
+
+    /// Changes with every change of any issuer's keys: each only ever grows.
+    fn generation(&self) -> u64 {
+        self.issuers().fold(0, |sum, issuer| {
+            sum.wrapping_add(issuer.keys().current().generation)
+        })
+    }
+
+    /// The issuer that a token names, unverified: it decides whose keys have to verify it.
+    fn issuer_of(&self, token: &str) -> Result<&Issuer, TokenError> {
+        let peek = jwt::peek::<Peek>(token).ok_or(TokenError::Malformed)?;
+        let named = match peek.issuers.as_slice() {
+            [] => return Err(TokenError::MissingClaim),
+            [one] => one,
+            _ => return Err(TokenError::Malformed),
+        };
+        self.issuers()
+            .find(|issuer| *named == *issuer.config().issuer)
+            .ok_or(TokenError::WrongIssuer)
     }
 
     /// Everything about a token that time does not change.
-    fn check(&self, token: &str, keys: &crate::keyset::KeySet) -> Result<Accepted, TokenError> {
+    fn check(&self, token: &str) -> Result<Accepted, TokenError> {
         let header = jwt::header(token)?;
         if !is_access_token(header.typ.as_deref()) {
             return Err(TokenError::WrongType);
         }
-        let claims: Map<String, Value> = jwt::verify(token, &header, keys, ALGORITHMS)?;
-        if claims.get("iss").ok_or(TokenError::MissingClaim)? != self.config.issuer.as_str() {
+        let issuer = self.issuer_of(token)?;
+        let keys = issuer.keys().current();
+        let claims = issuer.verify(token, &header, &keys.set)?;
+        // Once more, of what is verified: the issuer was chosen by what was not.
+        if claims.get("iss").ok_or(TokenError::MissingClaim)? != issuer.config().issuer.as_str() {
             return Err(TokenError::WrongIssuer);
         }
-        if !self.is_audience(claims.get("aud").ok_or(TokenError::MissingClaim)?) {
+        if !issuer.is_audience(claims.get("aud").ok_or(TokenError::MissingClaim)?) {
             return Err(TokenError::WrongAudience);
         }
         let date = |name| match claims.get(name) {
@@ -170,7 +224,10 @@ impl Bearers {
         if !valid_sub(sub) {
             return Err(TokenError::Malformed);
         }
-        let caller = self.policy.caller(sub, self.policy.roles(&claims));
+        let caller = Caller {
+            scopes: self.policy.scopes(&claims),
+            ..self.policy.caller(sub, self.policy.roles(&claims))
+        };
         Ok(Accepted {
             verified: Arc::new(Verified {
                 caller,
@@ -180,14 +237,6 @@ impl Bearers {
             }),
             not_before,
         })
-    }
-
-    fn is_audience(&self, aud: &Value) -> bool {
-        let ours = |one: &Value| self.config.audiences.iter().any(|wanted| *one == **wanted);
-        match aud {
-            Value::Array(list) => list.iter().any(ours),
-            one => ours(one),
-        }
     }
 }
 

@@ -38,8 +38,12 @@ impl<T> Clone for Entry<T> {
 
 impl<T: Send + Sync + 'static> TokenCache<T> {
     pub(crate) fn new() -> Self {
+        Self::with_capacity(CAPACITY)
+    }
+
+    fn with_capacity(entries: u64) -> Self {
         Self {
-            entries: Cache::new(CAPACITY),
+            entries: Cache::new(entries),
         }
     }
 
@@ -74,3 +78,6 @@ impl<T: Send + Sync + 'static> TokenCache<T> {
         self.entries.invalidate(&key);
     }
 }
+
+#[cfg(test)]
+mod tests;

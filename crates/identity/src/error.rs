@@ -42,6 +42,9 @@ pub enum TokenError {
     /// A hand-over code that was made for another browser.
     #[error("the sign-in code belongs to another browser")]
     WrongNonce,
+    /// A personal access token that is not kept, or not any more. Which, is not said.
+    #[error("the access token is unknown, revoked or expired")]
+    UnknownToken,
 }
 
 impl TokenError {
@@ -62,6 +65,7 @@ impl TokenError {
             Self::NotYetValid => "not_yet_valid",
             Self::MissingClaim => "missing_claim",
             Self::WrongNonce => "wrong_nonce",
+            Self::UnknownToken => "unknown_token",
         }
     }
 

@@ -5,8 +5,9 @@
 //! somebody met an unknown key id, though never twice within [`Timing::min_gap`]: a flood of forged
 //! tokens costs the provider one request each ten seconds.
 //!
-//! A source that is away never empties the set and never stops the process: old keys stay in use,
-//! and the refresher tries again with back-off.
+//! A source that is away never stops the process: old keys stay in use for [`Timing::max_stale`],
+//! and the refresher tries again with back-off. After that they are given up, since nobody has
+//! vouched for them for so long, and tokens are refused with 503 until the source is back.
 
 use crate::keyset::KeySet;
 use crate::source::{KeySource, SourceError};
@@ -29,6 +30,8 @@ pub struct Timing {
     pub max_backoff: Duration,
     /// Longest that [`Keys::refetch`] waits.
     pub patience: Duration,
+    /// Longest that keys stay in use after the last read that found them.
+    pub max_stale: Duration,
 }
 
 impl Timing {
@@ -39,6 +42,9 @@ impl Timing {
         backoff: Duration::from_millis(500),
         max_backoff: Duration::from_secs(30),
         patience: Duration::from_secs(5),
+        // Longer than a session lives, so that a provider that is away signs nobody out, and short
+        // enough that a key withdrawn meanwhile is not honoured for good.
+        max_stale: Duration::from_secs(24 * 3600),
     };
     /// For keys in a file: cheap to look at, and changed by whoever rotates them.
     pub const FILE: Self = Self {
@@ -172,16 +178,19 @@ impl Refresher {
     /// Reads the source, again and again; never returns. Dropping the future ends it.
     pub async fn run(self) {
         let mut failures: u32 = 0;
+        let mut vouched: Option<Instant> = None;
         loop {
             self.forget_requests().await;
             let outcome = self.source.load().await;
             let pause = match self.take(outcome) {
                 Ok(()) => {
                     failures = 0;
+                    vouched = Some(Instant::now());
                     self.shared.timing.interval
                 }
                 Err(error) => {
                     self.report(&error, failures);
+                    self.give_up_stale(vouched);
                     failures = failures.saturating_add(1);
                     self.backoff(failures)
                 }
@@ -202,6 +211,14 @@ impl Refresher {
             tracing::info!(source = %self.source, %kids, "signing keys read");
         }
         Ok(())
+    }
+
+    fn give_up_stale(&self, vouched: Option<Instant>) {
+        let stale = vouched.is_some_and(|at| at.elapsed() >= self.shared.timing.max_stale);
+        if stale && !self.shared.current.load().set.is_empty() {
+            self.shared.store(KeySet::default());
+            tracing::error!(source = %self.source, "signing keys given up: not confirmed for too long");
+        }
     }
 
     /// What was asked for until now, the read that follows answers.

@@ -5,6 +5,7 @@
 
 use crate::error::TokenError;
 use crate::keyset::KeySet;
+use crate::unambiguous::is_unambiguous;
 use data_encoding::BASE64URL_NOPAD;
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, Validation};
@@ -23,27 +24,37 @@ pub(crate) struct Header {
 
 /// Splits off and reads the header, unverified.
 pub(crate) fn header(token: &str) -> Result<Header, TokenError> {
-    let mut parts = token.split('.');
-    let (Some(head), Some(_), Some(_), None) =
-        (parts.next(), parts.next(), parts.next(), parts.next())
-    else {
+    let (head, _) = head_and_claims(token).ok_or(TokenError::Malformed)?;
+    let json = decoded(head).ok_or(TokenError::Malformed)?;
+    if !is_unambiguous(&json) {
         return Err(TokenError::Malformed);
-    };
-    part(head).ok_or(TokenError::Malformed)
+    }
+    serde_json::from_slice(&json).map_err(|_| TokenError::Malformed)
 }
 
-/// Reads the claims, unverified: good for asking whose a token claims to be, for nothing else.
+/// Reads the claims, unverified: good for asking whose a token claims to be, for nothing else. What
+/// the header says does not matter here.
 pub(crate) fn peek<T: DeserializeOwned>(token: &str) -> Option<T> {
-    header(token).ok()?;
-    part(token.split('.').nth(1)?)
+    let (_, claims) = head_and_claims(token)?;
+    serde_json::from_slice(&decoded(claims)?).ok()
 }
 
-fn part<T: DeserializeOwned>(encoded: &str) -> Option<T> {
-    let json = BASE64URL_NOPAD.decode(encoded.as_bytes()).ok()?;
-    serde_json::from_slice(&json).ok()
+/// The first two of exactly three parts.
+fn head_and_claims(token: &str) -> Option<(&str, &str)> {
+    let mut parts = token.split('.');
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some(head), Some(claims), Some(_), None) => Some((head, claims)),
+        _ => None,
+    }
+}
+
+fn decoded(part: &str) -> Option<Vec<u8>> {
+    BASE64URL_NOPAD.decode(part.as_bytes()).ok()
 }
 
 /// Verifies the signature of a token whose header was read and found to be of the right type.
+/// Claims that name anything twice are refused, signed or not (RFC 7519, section 4): which of the
+/// two counts would depend on who reads.
 pub(crate) fn verify<T: DeserializeOwned>(
     token: &str,
     header: &Header,
@@ -56,6 +67,10 @@ pub(crate) fn verify<T: DeserializeOwned>(
     }
     if keys.is_empty() {
         return Err(TokenError::KeysUnavailable);
+    }
+    let (_, claims) = head_and_claims(token).ok_or(TokenError::Malformed)?;
+    if !decoded(claims).is_some_and(|json| is_unambiguous(&json)) {
+        return Err(TokenError::Malformed);
     }
     let mut verdict = if keys.knows(header.kid.as_deref()) {
         TokenError::Algorithm

@@ -1,7 +1,8 @@
 //! A published set of public keys (JWKS, RFC 7517), reduced to those that may verify our tokens.
 //!
-//! Shared-secret keys are dropped, as are keys for encryption, unknown kinds, and keys of a shape
-//! that no honest provider publishes. One odd key must not cost the rest, so each is read alone.
+//! Shared-secret keys are dropped, since what is published is no secret, as are keys for encryption,
+//! unknown kinds, and keys of a shape that no honest provider publishes. One odd key must not cost
+//! the rest, so each is read alone.
 
 use data_encoding::BASE64URL_NOPAD;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse, RSAKeyParameters};
@@ -36,6 +37,20 @@ pub const ALGORITHMS: &[Algorithm] = &[
     Algorithm::EdDSA,
 ];
 
+/// Every algorithm that may sign with a shared secret.
+pub(crate) const SHARED_SECRET_ALGORITHMS: &[Algorithm] =
+    &[Algorithm::HS256, Algorithm::HS384, Algorithm::HS512];
+/// Least length of a shared secret, in bytes (RFC 7518, section 3.2, for HS256).
+const MIN_SECRET: usize = 32;
+
+/// Why a shared secret is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SecretError {
+    /// Guessable by anybody who has one token.
+    #[error("the shared secret must have {MIN_SECRET} bytes or more")]
+    TooShort,
+}
+
 /// Why a document is no key set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeySetError {
@@ -59,6 +74,8 @@ pub struct KeySet {
 #[derive(Debug, Clone)]
 struct Key {
     kid: Option<String>,
+    /// Counts whatever key id a token names.
+    only: bool,
     algorithms: Vec<Algorithm>,
     decoding: DecodingKey,
 }
@@ -91,6 +108,27 @@ impl KeySet {
         })
     }
 
+    /// The set whose one key is a secret shared with the issuer.
+    ///
+    /// # Errors
+    /// It is too short.
+    pub(crate) fn shared_secret(secret: &[u8]) -> Result<Self, SecretError> {
+        if secret.len() < MIN_SECRET {
+            return Err(SecretError::TooShort);
+        }
+        let decoding = DecodingKey::from_secret(secret).map_err(|_| SecretError::TooShort)?;
+        let key = Key {
+            kid: None,
+            only: true,
+            algorithms: SHARED_SECRET_ALGORITHMS.to_vec(),
+            decoding,
+        };
+        Ok(Self {
+            keys: vec![key],
+            fingerprint: Sha256::digest(secret).into(),
+        })
+    }
+
     /// Whether the two were read from the same bytes.
     #[must_use]
     pub fn same_document(&self, other: &Self) -> bool {
@@ -116,7 +154,7 @@ impl KeySet {
             Some(kid) => self
                 .keys
                 .iter()
-                .filter(|key| key.kid.as_deref() == Some(kid))
+                .filter(|key| key.only || key.kid.as_deref() == Some(kid))
                 .filter(fits)
                 .collect(),
             None => self.keys.iter().filter(fits).collect(),
@@ -129,7 +167,8 @@ impl KeySet {
 
     /// Whether the key id is known, be it for another algorithm.
     pub(crate) fn knows(&self, kid: Option<&str>) -> bool {
-        kid.is_some() && self.keys.iter().any(|key| key.kid.as_deref() == kid)
+        let named = |key: &Key| key.only || (kid.is_some() && key.kid.as_deref() == kid);
+        self.keys.iter().any(named)
     }
 }
 
@@ -160,6 +199,7 @@ impl Key {
         let decoding = DecodingKey::from_jwk(&jwk).ok()?;
         Some(Self {
             kid: jwk.common.key_id,
+            only: false,
             algorithms,
             decoding,
         })

@@ -25,6 +25,7 @@ pub mod code;
 pub mod cookie;
 mod error;
 mod http_client;
+mod issuer;
 pub mod jwks;
 mod jwt;
 pub mod keys;
@@ -34,6 +35,7 @@ pub mod policy;
 pub mod seal;
 pub mod session;
 pub mod source;
+mod unambiguous;
 mod verified;
 
 pub use authenticator::{Authenticated, Authenticator, Via};

@@ -1,7 +1,8 @@
 //! From a token's claims to a [`Caller`]: which claim holds the roles, and what they amount to.
 
-use nogoo9_model::access::{Caller, Role};
+use nogoo9_model::access::{Caller, Role, SCOPES};
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 
 /// Roles kept of a token; more would not fit into a session token, and into no request header.
 pub const MAX_ROLES: usize = 32;
@@ -22,6 +23,9 @@ pub struct ClaimPolicy {
     pub admin_subs: Vec<String>,
     /// What somebody is whose token names none of nogoo9's roles (`--default-role`).
     pub default_role: Role,
+    /// Where the scopes of a bearer token are, as `roles_claim` says where its roles are, if it
+    /// needs one for what it does (`--scopes on`). `None`: no scope rule, scopes mean nothing.
+    pub scopes_claim: Option<String>,
 }
 
 impl Default for ClaimPolicy {
@@ -31,6 +35,7 @@ impl Default for ClaimPolicy {
             admin_role: "admin".to_owned(),
             admin_subs: Vec::new(),
             default_role: Role::User,
+            scopes_claim: None,
         }
     }
 }
@@ -51,11 +56,7 @@ impl ClaimPolicy {
         claims: &Map<String, Value>,
         keep: impl Fn(&str) -> bool,
     ) -> Vec<String> {
-        let named: Vec<&str> = match lookup(claims, &self.roles_claim) {
-            Some(Value::String(text)) => text.split_ascii_whitespace().collect(),
-            Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).collect(),
-            _ => Vec::new(),
-        };
+        let named = words(lookup(claims, &self.roles_claim));
         let mut kept: Vec<String> = Vec::new();
         let (own, other): (Vec<&str>, Vec<&str>) =
             named.into_iter().partition(|role| self.own(role).is_some());
@@ -73,6 +74,17 @@ impl ClaimPolicy {
     #[must_use]
     pub fn names_roles(&self, claims: &Map<String, Value>) -> bool {
         lookup(claims, &self.roles_claim).is_some()
+    }
+
+    /// The scopes that verified claims of a bearer token grant, of those that nogoo9 knows: a list of
+    /// strings, or one string with spaces between them. Where the rule is on, a token without any
+    /// may do nothing; `None`: it is off.
+    #[must_use]
+    pub fn scopes(&self, claims: &Map<String, Value>) -> Option<BTreeSet<String>> {
+        let path = self.scopes_claim.as_deref()?;
+        let granted = words(lookup(claims, path));
+        let known = SCOPES.into_iter().filter(|scope| granted.contains(scope));
+        Some(known.map(str::to_owned).collect())
     }
 
     /// The caller whom a subject and the roles of [`Self::roles`] amount to.
@@ -132,6 +144,15 @@ impl SessionRoles {
                 Some(beginning) => role.starts_with(beginning),
                 None => role == pattern,
             })
+    }
+}
+
+/// The strings of a list, or the words of one string; of anything else none.
+fn words(value: Option<&Value>) -> Vec<&str> {
+    match value {
+        Some(Value::String(text)) => text.split_ascii_whitespace().collect(),
+        Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
     }
 }
 

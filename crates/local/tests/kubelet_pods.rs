@@ -329,29 +329,6 @@ async fn a_missing_config_map_holds_the_container_until_it_comes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn volumes_are_folders_named_by_variables() {
-    let cluster = Cluster::start().await;
-    cluster
-        .create_config_map("m", json!({"app.conf": "x = 1"}))
-        .await;
-    let mut container = script(
-        "cat $NOGOO9_VOLUME_CONF/app.conf; echo; cat $NOGOO9_VOLUME_ME/name; echo; echo kept > $NOGOO9_VOLUME_SCRATCH/f && cat $NOGOO9_VOLUME_SCRATCH/f; exec sleep 1000",
-    );
-    container["volumeMounts"] = json!([{"name": "conf", "mountPath": "/c"}, {"name": "me", "mountPath": "/m"}, {"name": "scratch", "mountPath": "/s", "subPath": "a"}]);
-    cluster.create("p", json!({"containers": [container], "volumes": [
-        {"name": "conf", "configMap": {"name": "m"}},
-        {"name": "me", "downwardAPI": {"items": [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]}},
-        {"name": "scratch", "emptyDir": {}},
-    ]})).await;
-    let pod = cluster.until_ready("p").await;
-    wait_for("it read them", async || {
-        cluster.log(&pod, "c", 0) == ["x = 1", "p", "kept"]
-    })
-    .await;
-    cluster.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn init_containers_run_first_and_a_job_succeeds() {
     let cluster = Cluster::start().await;
     let named = |name: &str, text: &str| {
@@ -446,91 +423,6 @@ async fn liveness_restarts_and_startup_holds_the_others_back() {
         ),
         (&json!(true), &json!(0))
     );
-    cluster.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_exclusive_claim_is_one_pods_at_a_time_and_keeps_its_data() {
-    let cluster = Cluster::start().await;
-    cluster.create_claim("data", "ReadWriteOnce").await;
-    let with_claim = |text: &str| {
-        let mut container = script(text);
-        container["volumeMounts"] = json!([{"name": "d", "mountPath": "/d"}]);
-        json!({"terminationGracePeriodSeconds": 1, "containers": [container],
-            "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]})
-    };
-    cluster
-        .create(
-            "first",
-            with_claim("echo mine > $NOGOO9_VOLUME_D/f; exec sleep 1000"),
-        )
-        .await;
-    cluster.until_ready("first").await;
-    cluster
-        .create(
-            "second",
-            with_claim("cat $NOGOO9_VOLUME_D/f; exec sleep 1000"),
-        )
-        .await;
-    cluster.until_reason("second", "FailedMount").await;
-    let pod = cluster
-        .until("second", "waits", |pod| {
-            waiting(pod, "ContainerCreating").is_some()
-        })
-        .await;
-    assert!(
-        waiting(&pod, "ContainerCreating")
-            .unwrap()
-            .starts_with("Multi-Attach error"),
-        "{pod}"
-    );
-    cluster.delete("first", 1).await;
-    cluster.until_gone("first").await;
-    let pod = cluster.until_ready("second").await;
-    wait_for("it reads what was written", async || {
-        cluster.log(&pod, "c", 0) == ["mine"]
-    })
-    .await;
-    cluster.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_pod_of_nothing_is_ready_holds_its_claim_and_is_no_process() {
-    let cluster = Cluster::start().await;
-    cluster.create_claim("data", "ReadWriteOnce").await;
-    let nothing = |name: &str| {
-        json!({"containers": [{"name": "c", "image": "nogoo9-nothing:1.0",
-            "volumeMounts": [{"name": "d", "mountPath": name}]}],
-            "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]})
-    };
-    cluster.create("first", nothing("/a")).await;
-    let first = cluster.until_ready("first").await;
-    assert_eq!(phase(&first), "Running");
-    assert!(!pod_ip(&first).is_empty(), "{first}");
-    let refused = tokio::net::TcpStream::connect((pod_ip(&first), 1)).await;
-    assert_eq!(
-        refused.unwrap_err().kind(),
-        std::io::ErrorKind::ConnectionRefused
-    );
-    cluster.create("second", nothing("/b")).await;
-    cluster.until_reason("second", "FailedMount").await;
-    // It ends when it is told to, whatever its grace.
-    cluster.delete("first", 3600).await;
-    cluster.until_gone("first").await;
-    let second = cluster.until_ready("second").await;
-    assert_ne!(pod_ip(&first), pod_ip(&second));
-
-    let mut spec = nothing("/c");
-    spec["containers"][0]["command"] = json!(["/no/such/program"]);
-    spec["volumes"] = json!([]);
-    spec["containers"][0]["volumeMounts"] = json!([]);
-    cluster.create("third", spec).await;
-    let third = cluster
-        .until("third", "cannot start", |pod| {
-            container(pod)["lastState"]["terminated"]["reason"] == "StartError"
-        })
-        .await;
-    assert_eq!(container(&third)["ready"], false);
     cluster.end().await;
 }
 

@@ -6,6 +6,9 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
+/// Every scope that [`Action::scope`] may ask for.
+pub const SCOPES: [&str; 3] = ["nogoo9:read", "nogoo9:write", "nogoo9:admin"];
+
 /// What a caller may be, from least to most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -230,5 +233,7 @@ pub fn may(caller: &Caller, action: Action, target: Target<'_>) -> Result<(), De
     }
 }
 
+#[cfg(test)]
+mod table_tests;
 #[cfg(test)]
 mod tests;

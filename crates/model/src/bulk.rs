@@ -23,7 +23,7 @@ pub use losses::data_lost;
 pub use plan::{Observed, Step, plan};
 pub use select::{Candidate, consider, not_before, stopped, under_way};
 pub use sight::{Sight, is_quota, sight};
-pub use target::{Chunk, Target, TargetState, chunks};
+pub use target::{Chunk, Loss, Target, TargetState, chunks};
 
 use crate::label;
 

@@ -18,6 +18,7 @@ pub mod label;
 pub mod mode;
 pub mod name;
 pub mod operation;
+pub mod personal_token;
 pub mod pod;
 pub mod probe;
 pub mod record;

@@ -97,6 +97,13 @@ pub fn session(id: &str) -> String {
     format!("nogoo9-session-{id}")
 }
 
+/// Name of the Secret that holds what is kept of a personal access token, by its
+/// [id](crate::personal_token::id).
+#[must_use]
+pub fn personal_token(id: &str) -> String {
+    format!("nogoo9-pat-{id}")
+}
+
 /// Name of the ConfigMap that holds an operation.
 #[must_use]
 pub fn operation(operation: &str) -> String {

@@ -102,6 +102,9 @@ pub struct Operation {
     /// The bulk operation that this one is a part of.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub parent: Option<String>,
+    /// The failed operation on one workspace that it tries again; a bulk has it in its head.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub retry_of: Option<String>,
     /// Where it stands.
     pub state: State,
     /// When it was asked for.

@@ -129,6 +129,9 @@ pub struct Upgrade {
     /// The bulk operation that this upgrade is a part of.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub parent: Option<String>,
+    /// The failed operation that it tries again.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub retry_of: Option<String>,
     /// How the pod is replaced.
     pub mode: Mode,
     /// When it was asked for.

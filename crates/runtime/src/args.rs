@@ -18,7 +18,7 @@ use crate::{
     telemetry::{LogFormat, Telemetry},
 };
 
-pub use identity::{Identity, IdentityArgs};
+pub use identity::{Identity, IdentityArgs, SharedSecret};
 pub use public::{Public, PublicArgs, WorkspaceDomain};
 
 /// All shared groups.

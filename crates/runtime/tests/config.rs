@@ -186,6 +186,100 @@ fn the_issuers_authorities_are_read_whole_or_not_at_all() {
 }
 
 #[test]
+fn further_issuers_are_named_once() {
+    let identity = run(&[]).common.identity;
+    assert!(identity.extra_issuers.is_empty());
+    let extra = run(&["--extra-issuer=https://a.example,https://b.example/realm"]);
+    assert_eq!(
+        extra.common.identity.extra_issuers,
+        ["https://a.example", "https://b.example/realm"]
+    );
+    for bad in [
+        "--extra-issuer=http://127.0.0.1:9011",
+        "--extra-issuer=https://a.example,https://a.example",
+        "--extra-issuer=https://a.example,",
+        "--extra-issuer=a.example",
+    ] {
+        assert_eq!(flags(&[GOOD[0], GOOD[1], bad]), ["extra-issuer"], "{bad}");
+    }
+}
+
+#[test]
+fn a_shared_secret_belongs_to_an_issuer_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "hunter2-hunter2-hunter2-hunter2-hunter2";
+    let long = write(dir.path(), "long", &format!("{text}\n"));
+    let short = write(dir.path(), "short", "hunter2-hunter2-hunter2-hunter2");
+    assert!(run(&[]).common.identity.shared_secret.is_none());
+    let issuer = "--shared-secret-issuer=legacy";
+    let settings = run(&[issuer, "--shared-secret-file", &long]);
+    assert!(!format!("{settings:?}").contains("hunter2"));
+    let shared = settings.common.identity.shared_secret.unwrap();
+    assert_eq!(
+        (shared.issuer.as_str(), shared.secret.expose()),
+        ("legacy", text)
+    );
+    let table: [(&[&str], &str); 7] = [
+        (&[issuer], "shared-secret-file"),
+        (&["--shared-secret-file", &long], "shared-secret-issuer"),
+        (
+            &[issuer, "--shared-secret-file", &short],
+            "shared-secret-file",
+        ),
+        (
+            &[issuer, "--shared-secret-file=/no/such/file"],
+            "shared-secret-file",
+        ),
+        (
+            &["--shared-secret-issuer=", "--shared-secret-file", &long],
+            "shared-secret-issuer",
+        ),
+        (
+            &[
+                "--shared-secret-issuer=http://127.0.0.1:9011",
+                "--shared-secret-file",
+                &long,
+            ],
+            "shared-secret-issuer",
+        ),
+        (
+            &[
+                "--extra-issuer=https://a.example",
+                "--shared-secret-issuer=https://a.example",
+                "--shared-secret-file",
+                &long,
+            ],
+            "shared-secret-issuer",
+        ),
+    ];
+    for (args, wanted) in table {
+        let found = mistakes(&[&GOOD, args].concat());
+        assert_eq!(found.len(), 1, "{args:?}: {found:?}");
+        assert_eq!(found[0].0, wanted, "{args:?}");
+        assert!(!found[0].1.contains("hunter2"), "{found:?}");
+    }
+}
+
+#[test]
+fn scopes_count_only_if_they_are_switched_on() {
+    let claim = |args: &[&str]| run(args).common.identity.scopes_claim;
+    assert_eq!(claim(&[]), None);
+    assert_eq!(claim(&["--scopes=off"]), None);
+    assert_eq!(claim(&["--scopes=on"]).as_deref(), Some("scope"));
+    assert_eq!(
+        claim(&["--scopes=on", "--scopes-claim=scp"]).as_deref(),
+        Some("scp")
+    );
+    for (args, wanted) in [
+        (["--scopes=perhaps", "--log=info"], "scopes"),
+        (["--scopes=off", "--scopes-claim=scp"], "scopes-claim"),
+        (["--scopes=on", "--scopes-claim="], "scopes-claim"),
+    ] {
+        assert_eq!(flags(&[&GOOD[..], &args].concat()), [wanted], "{args:?}");
+    }
+}
+
+#[test]
 fn public_urls_that_would_leak_are_refused() {
     for bad in [
         "http://example.org",

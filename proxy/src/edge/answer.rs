@@ -58,6 +58,7 @@ impl Edge {
                     patience,
                     expires,
                     look_at,
+                    personal: self.watched(session.req_header()),
                     repeats: 0,
                     next: Some((backend, entered)),
                     current: None,

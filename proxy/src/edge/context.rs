@@ -1,5 +1,6 @@
 //! What is kept of one request from hook to hook.
 
+use super::personal::Watched;
 use super::renew::Riding;
 use crate::dial::Attempts;
 use crate::gate::{Gate, Opened};
@@ -53,6 +54,8 @@ pub(super) struct PodHop {
     pub(super) expires: Instant,
     /// When its session is to be looked at, if it has one that is renewed.
     pub(super) look_at: Option<Instant>,
+    /// Whether it was revoked meanwhile, if it is a personal access token.
+    pub(super) personal: Option<Watched>,
     /// Repetitions after a connection broke.
     pub(super) repeats: u32,
     /// Chosen, and not dialled yet.

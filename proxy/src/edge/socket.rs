@@ -1,6 +1,7 @@
 //! WebSockets: handshake with a pod, then out of Pingora and into our relay.
 
 use super::context::Context;
+use super::personal::Revoked;
 use super::pick::Picked;
 use super::upstream::client_ip;
 use super::{Edge, unix_now};
@@ -42,6 +43,8 @@ struct Socket {
     opened: Opened,
     /// Returns once the session that opened it is over.
     over: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// Returns once the token that opened it was revoked.
+    revoked: Revoked,
     started: Instant,
 }
 
@@ -130,6 +133,7 @@ impl Edge {
                     let started = ctx.started;
                     let request = session.req_header();
                     let over = self.socket_over(request, &opened.caller, &opened.host);
+                    let revoked = self.revoked(request);
                     ctx.tunnelled = true;
                     self.tunnel(
                         session,
@@ -141,6 +145,7 @@ impl Edge {
                             entered,
                             opened,
                             over,
+                            revoked,
                             started,
                         },
                     )
@@ -207,6 +212,7 @@ async fn run(mut client: Stream, socket: Socket) -> Outcome {
         entered,
         opened,
         over,
+        revoked,
         started,
     } = socket;
     let head = switched(&head);
@@ -230,6 +236,10 @@ async fn run(mut client: Stream, socket: Socket) -> Outcome {
                 relaying.await
             }
             () = over => {
+                entered.end(End::Expired);
+                relaying.await
+            }
+            () = revoked => {
                 entered.end(End::Expired);
                 relaying.await
             }

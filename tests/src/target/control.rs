@@ -1,21 +1,26 @@
 //! Taking control away and back: a process of a site, a pod of a Deployment.
 
 use super::{Place, Target};
-use crate::Observation;
-use crate::until;
+use crate::{Observation, proxies, until};
 use anyhow::Context as _;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::json;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 /// Longest wait for a control to end, and for another to serve.
 const CHANGE: Duration = Duration::from_secs(120);
+/// Longest wait for a connection to one that may be gone.
+const CONNECT: Duration = Duration::from_secs(2);
 
 impl Target {
-    /// Kills control as nothing can prevent, and waits until another serves.
+    /// Kills control as nothing can prevent, and waits until another serves. On a real cluster its pod
+    /// is gone at once; its process, which nobody may find any more, ends a moment later.
     ///
     /// # Errors
     /// No successor comes.
@@ -32,6 +37,11 @@ impl Target {
                 let gone: Vec<_> = before.iter().map(ResourceExt::uid).collect();
                 self.control_serves(real.control(), |pod| !gone.contains(&pod.uid()))
                     .await?;
+                // Connections that proxies have kept lead to the old one until it ends, and whatever
+                // it is asked then ends with it.
+                for address in before.iter().filter_map(address) {
+                    no_longer_listens(address).await?;
+                }
             }
         }
         self.control_answers().await
@@ -106,17 +116,49 @@ impl Target {
         .await
     }
 
-    /// Waits until requests for control reach one through the edge.
+    /// Waits until requests for control reach one through the edge, whichever proxy they come to: each
+    /// node learns by itself where control is now.
     async fn control_answers(&self) -> anyhow::Result<()> {
-        let api = self.api("admin").await?;
-        until("control to answer", CHANGE, || async {
-            Ok(match api.get("/api/v1/workspaces").await {
-                Ok(reply) => Observation::when(reply.status == 200, (), reply.status),
-                Err(error) => Observation::NotYet(format!("{error:#}")),
+        let edge = self.edge("admin").await?;
+        let mut ways = vec![edge.clone()];
+        if self.is_real() {
+            let proxies = proxies::running(self, "proxy").await?;
+            for proxy in proxies.iter().filter(|proxy| proxy.ready) {
+                ways.push(edge.through(proxy.address()?));
+            }
+        }
+        for way in ways {
+            until("control to answer", CHANGE, || async {
+                Ok(match way.get_console("/api/v1/workspaces").await {
+                    Ok(answer) => Observation::when(answer.status == 200, (), answer.status),
+                    Err(error) => Observation::NotYet(format!("{error:#}")),
+                })
             })
-        })
-        .await
+            .await?;
+        }
+        Ok(())
     }
+}
+
+/// Where a pod of control takes requests.
+fn address(pod: &Pod) -> Option<SocketAddr> {
+    let ip: IpAddr = pod.status.as_ref()?.pod_ip.as_ref()?.parse().ok()?;
+    let container = pod.spec.as_ref()?.containers.first()?;
+    let mut ports = container.ports.iter().flatten();
+    let port = ports.find(|port| port.name.as_deref() == Some("control"))?;
+    Some(SocketAddr::new(
+        ip,
+        u16::try_from(port.container_port).ok()?,
+    ))
+}
+
+async fn no_longer_listens(address: SocketAddr) -> anyhow::Result<()> {
+    until("the old control to end", CHANGE, || async {
+        let dialled = timeout(CONNECT, TcpStream::connect(address)).await;
+        let gone = !matches!(dialled, Ok(Ok(_)));
+        Ok(Observation::when(gone, (), address))
+    })
+    .await
 }
 
 fn is_ready(pod: &Pod) -> bool {

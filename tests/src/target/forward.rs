@@ -114,7 +114,12 @@ async fn look(endpoints: Endpoints, known: watch::Sender<Vec<SocketAddr>>) {
 async fn forward(listener: TcpListener, known: watch::Receiver<Vec<SocketAddr>>) {
     let turn = Arc::new(AtomicUsize::new(0));
     let mut connections = JoinSet::new();
-    while let Ok((mut near, _)) = listener.accept().await {
+    loop {
+        let Ok((mut near, _)) = listener.accept().await else {
+            // That client is gone, or there are too many; the next one is no worse off.
+            tokio::time::sleep(LOOK).await;
+            continue;
+        };
         let (known, turn) = (known.clone(), Arc::clone(&turn));
         connections.spawn(async move {
             if let Some(mut far) = dial(&known, &turn).await {

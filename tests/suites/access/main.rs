@@ -5,6 +5,7 @@ mod headers;
 mod identical;
 mod origins;
 mod own;
+mod personal;
 mod sessions;
 mod tokens;
 
@@ -30,6 +31,11 @@ fn main() -> ExitCode {
         .scenario("the_challenge_leads_to_the_issuer", tokens::challenge)
         .scenario("viewers_look_and_do_not_touch", tokens::viewers)
         .scenario("admin_listeners_want_their_token", tokens::admin_listeners)
+        .scenario(
+            "a_personal_token_opens_what_its_owner_may",
+            personal::opens_what_its_owner_may,
+        )
+        .scenario("a_revoked_personal_token_is_out", personal::revoked_is_out)
         .scenario("identity_headers_cannot_be_spoofed", headers::identity)
         .scenario("credentials_never_reach_a_pod", headers::credentials)
         .scenario(

@@ -21,6 +21,8 @@ pub(super) async fn looks(site: Arc<Site>) -> anyhow::Result<()> {
         .await?;
     alice.act(&stopped, "stop").await?.expect(200)?;
     let operation = failed_upgrade(&site).await?;
+    let token = json!({"name": "Nightly build", "scopes": ["nogoo9:read"]});
+    alice.post("/api/v1/tokens", &token).await?.expect(201)?;
     cluster
         .apply(&Template::new("looks-starting", "1.0_slow-pull-60m"))
         .await?;
@@ -34,7 +36,7 @@ pub(super) async fn looks(site: Arc<Site>) -> anyhow::Result<()> {
     ];
     let report = browse(&site, "looks.mjs", &env).await?;
     let pages = report["pages"].as_array().context("pages")?;
-    assert_eq!(pages.len(), 19 * 3);
+    assert_eq!(pages.len(), 20 * 3);
     for page in pages {
         let faults = (&page["violations"], &page["overflow"]);
         assert_eq!(faults, (&json!([]), &json!(0)), "{page}");

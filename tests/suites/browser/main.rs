@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         .scenario("forms_and_dialogs_ask_what_they_must", forms)
         .scenario("anothers_page_and_nobodys_are_one", stranger)
         .scenario("a_page_waits_for_its_workspace", waiting)
+        .scenario("access_tokens_are_shown_once_and_revoked", tokens)
         .scenario("pages_are_accessible_and_fit", looks::looks)
         .alone(
             "the_console_outlives_control_and_says_when_the_session_has_ended",
@@ -170,6 +171,23 @@ async fn stranger(site: Arc<Site>) -> anyhow::Result<()> {
         (&report["own"], &report["ownComplaints"]),
         (&json!(200), &json!([]))
     );
+    Ok(())
+}
+
+async fn tokens(site: Arc<Site>) -> anyhow::Result<()> {
+    let report = browse(&site, "tokens.mjs", &[]).await?;
+    let token = report["token"].as_str().context("the token")?;
+    assert!(token.starts_with("ng9_"), "{report}");
+    assert_eq!(report["copied"], token);
+    let listed = report["listed"].as_str().context("its row")?;
+    assert!(listed.contains("Look and open"), "{listed}");
+    assert_eq!(report["again"], false, "it is shown once");
+    assert_eq!(
+        (&report["used"], &report["after"]),
+        (&json!(200), &json!(401))
+    );
+    assert_eq!(report["shown"], json!({"overflow": 0, "violations": []}));
+    no_complaints(&report);
     Ok(())
 }
 

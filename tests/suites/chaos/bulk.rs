@@ -2,36 +2,11 @@
 
 use super::LONG;
 use nogoo9_tests::stage::text;
-use nogoo9_tests::{Observation, Target, until};
+use nogoo9_tests::{Observation, Target, patiently};
 use serde_json::{Value, json};
-use std::time::Duration;
 
-/// Longest wait for one answer, while what would give it may be dead.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Upgrades at once: few, so that there is a middle.
 const PARALLEL: u32 = 2;
-
-/// [`until`], where not getting to look is only not knowing yet.
-pub(super) async fn patiently<T, F>(
-    what: &str,
-    within: Duration,
-    mut look: impl FnMut() -> F,
-) -> anyhow::Result<T>
-where
-    F: Future<Output = anyhow::Result<Observation<T>>>,
-{
-    until(what, within, || {
-        let look = tokio::time::timeout(PATIENCE, look());
-        async {
-            Ok(match look.await {
-                Ok(Ok(seen)) => seen,
-                Ok(Err(error)) => Observation::NotYet(format!("{error:#}")),
-                Err(_) => Observation::NotYet(format!("no answer within {PATIENCE:?}")),
-            })
-        }
-    })
-    .await
-}
 
 /// What the JSON API says there, to an admin.
 pub(super) async fn asked(target: &Target, path: &str) -> anyhow::Result<Value> {

@@ -2,7 +2,7 @@
 //! claim, whose pods hold a lock in it.
 
 use super::LONG;
-use super::bulk::{asked, patiently};
+use super::bulk::asked;
 use anyhow::{Context as _, ensure};
 use bytes::Bytes;
 use futures::future::try_join_all;
@@ -11,7 +11,7 @@ use kube::api::ListParams;
 use nogoo9_model::keys;
 use nogoo9_tests::files::{read_file, write_file};
 use nogoo9_tests::stage::{offer, served, spawn, text, tidy};
-use nogoo9_tests::{Observation, Target, Template};
+use nogoo9_tests::{Observation, Target, Template, patiently};
 use serde_json::Value;
 use std::collections::BTreeMap;
 

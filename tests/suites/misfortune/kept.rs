@@ -153,7 +153,7 @@ pub(super) async fn the_newest_upgrade_is_told_and_old_errors_are_forgotten(
     let id = template.name();
     let old = workspace(&target, "bob", &template).await?;
     let spoiled = template.clone().image("localhost/nogoo9-none:1");
-    offer(&target, &spoiled.annotation(keys::UPGRADE_DEADLINE, "20")).await?;
+    offer(&target, &spoiled.annotation(keys::UPGRADE_DEADLINE, "40")).await?;
     let answer = begin(&target, "bob", id).await?;
     let failed = ended(&target, "bob", &text(&answer["operationId"])).await?;
     let (error, by) = back_on_old(&target, "bob", id, &failed).await?;

@@ -5,6 +5,7 @@ use super::files::{read_file, write_file};
 use super::owner::variable;
 use super::stage::{begin, ended, offer, served, spawn, text, tidy, tool};
 use super::watch::Pods;
+use anyhow::Context as _;
 use futures::future::try_join_all;
 use kube::ResourceExt as _;
 use nogoo9_model::keys;
@@ -61,7 +62,7 @@ pub(super) async fn an_admin_upgrades_all_and_one_fails(target: Arc<Target>) -> 
     let spoiled = bad
         .clone()
         .image("localhost/nogoo9-none:1")
-        .annotation(keys::UPGRADE_DEADLINE, "20");
+        .annotation(keys::UPGRADE_DEADLINE, "30");
     offer(&target, &spoiled).await?;
 
     // First what would happen: to whom, and how. Nothing does.
@@ -147,6 +148,7 @@ pub(super) async fn an_admin_upgrades_all_and_one_fails(target: Arc<Target>) -> 
     let answer = begin(&target, "alice", "spoiled-a").await?;
     let last = ended(&target, "alice", &text(&answer["operationId"])).await?;
     assert_eq!(last["state"], "succeeded", "{last}");
+    none_outdated(&target).await?;
     let answer = tool(&target, "admin", "upgrade_all_workspaces", json!({})).await?;
     assert_eq!(
         (&answer["status"], &answer["total"]),
@@ -156,6 +158,18 @@ pub(super) async fn an_admin_upgrades_all_and_one_fails(target: Arc<Target>) -> 
     let ids = WORKSPACES.map(|(_, id, _)| id);
     let ids = [ids.as_slice(), &["fresh-b"]].concat();
     tidy(&target, &ids, &[&good, &claimed, &bad, &fresh]).await
+}
+
+/// Waits until the lists, which follow what is stored, show nothing that is outdated.
+pub(super) async fn none_outdated(target: &Target) -> anyhow::Result<()> {
+    until("nothing to be outdated", LONG, || async {
+        let listed = tool(target, "admin", "list_workspaces", json!({})).await?;
+        let listed = listed["workspaces"].as_array().context("workspaces")?;
+        let outdated = listed.iter().filter(|one| one["outdated"] == true);
+        let left: Vec<String> = outdated.map(|one| text(&one["id"])).collect();
+        Ok(Observation::when(left.is_empty(), (), left))
+    })
+    .await
 }
 
 /// Follows the bulk to its end.

@@ -12,6 +12,10 @@ use nogoo9_tests::Target;
 use serde_json::json;
 use std::sync::Arc;
 
+/// What the template gives a new pod: more than a busy node takes to say what is wrong with it, and
+/// much less than requests are held.
+const PATIENCE: &str = "40";
+
 /// The uid of the workspace's only claim.
 async fn claim(target: &Target, id: &str) -> anyhow::Result<String> {
     let claims = claims(target, id).await?;
@@ -80,7 +84,7 @@ pub(super) async fn a_recreate_to_an_image_that_is_not_there(
     let spoiled = template
         .clone()
         .image("localhost/nogoo9-none:1")
-        .annotation(keys::UPGRADE_DEADLINE, "20");
+        .annotation(keys::UPGRADE_DEADLINE, PATIENCE);
     offer(&target, &spoiled).await?;
     let (pods, visits) = (
         Pods::of(&target, &id).await?,
@@ -118,7 +122,7 @@ pub(super) async fn a_failed_recreate_restores_the_old_version(
     let spoiled = template
         .clone()
         .env("CRASH", "1")
-        .annotation(keys::UPGRADE_DEADLINE, "20");
+        .annotation(keys::UPGRADE_DEADLINE, PATIENCE);
     offer(&target, &spoiled).await?;
     let pods = Pods::of(&target, &id).await?;
     let visits = Visits::by(&target, "alice", &id).await?;
@@ -175,7 +179,7 @@ pub(super) async fn a_claim_that_stays_pending(target: Arc<Target>) -> anyhow::R
             "volumeMounts",
             json!([{"name": "more", "mountPath": "/more"}]),
         )
-        .annotation(keys::UPGRADE_DEADLINE, "20");
+        .annotation(keys::UPGRADE_DEADLINE, PATIENCE);
     offer(&target, &spoiled).await?;
     let visits = Visits::by(&target, "bob", &id).await?;
     let answer = begin(&target, "bob", &id).await?;

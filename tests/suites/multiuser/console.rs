@@ -2,10 +2,11 @@
 //! does.
 
 use super::LONG;
-use super::stage::{offer, served, text, tidy, tool, workspace};
+use super::bulk::none_outdated;
+use super::stage::{offer, served, tidy, workspace};
 use anyhow::Context as _;
 use nogoo9_model::keys;
-use nogoo9_tests::{Observation, Target, browse, signalled, until};
+use nogoo9_tests::{Target, browse, signalled};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -20,11 +21,7 @@ pub(super) async fn the_console_button_is_for_admins(target: Arc<Target>) -> any
         workspace(&target, "bob", &his)
     )?;
     // Or the button would be there for others.
-    until("nothing to be outdated", LONG, || async {
-        let left = all_outdated(&target).await?;
-        Ok(Observation::when(left.is_empty(), (), left))
-    })
-    .await?;
+    none_outdated(&target).await?;
 
     let folder = tempfile::tempdir()?;
     let signal = folder.path().join("templates-are-to-change");
@@ -67,12 +64,4 @@ pub(super) async fn the_console_button_is_for_admins(target: Arc<Target>) -> any
         assert_eq!(annotations[keys::USER_SUB], owner);
     }
     tidy(&target, &[hers.name(), his.name()], &[&hers, &his]).await
-}
-
-/// Ids of everyone's workspaces that are outdated.
-async fn all_outdated(target: &Target) -> anyhow::Result<Vec<String>> {
-    let listed = tool(target, "admin", "list_workspaces", json!({})).await?;
-    let listed = listed["workspaces"].as_array().context("workspaces")?;
-    let outdated = listed.iter().filter(|one| one["outdated"] == true);
-    Ok(outdated.map(|one| text(&one["id"])).collect())
 }

@@ -10,6 +10,12 @@ use nogoo9_tests::{Observation, Target, Template, until};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
+/// What the template gives a new pod that says what is wrong with it: more than a busy node takes to
+/// come to that.
+const PATIENCE: &str = "40";
+/// The same of one that never will.
+const SHORT: &str = "20";
+
 /// An upgrade of the owner's workspace that fails; returns the error that the owner gets to read.
 async fn fails(
     target: &Target,
@@ -19,11 +25,7 @@ async fn fails(
 ) -> anyhow::Result<String> {
     let id = template.name();
     let old = workspace(target, owner, template).await?;
-    offer(
-        target,
-        &spoiled.clone().annotation(keys::UPGRADE_DEADLINE, "20"),
-    )
-    .await?;
+    offer(target, spoiled).await?;
     let (pods, visits) = (
         Pods::of(target, id).await?,
         Visits::by(target, owner, id).await?,
@@ -44,7 +46,10 @@ async fn fails(
 
 pub(super) async fn an_image_that_is_not_there(target: Arc<Target>) -> anyhow::Result<()> {
     let template = target.template("noimg", "1.0");
-    let spoiled = template.clone().image("localhost/nogoo9-none:1");
+    let spoiled = template
+        .clone()
+        .image("localhost/nogoo9-none:1")
+        .annotation(keys::UPGRADE_DEADLINE, PATIENCE);
     let error = fails(&target, "alice", &template, &spoiled).await?;
     assert!(
         error.starts_with("ErrImagePull: ") || error.starts_with("ImagePullBackOff: "),
@@ -56,7 +61,10 @@ pub(super) async fn an_image_that_is_not_there(target: Arc<Target>) -> anyhow::R
 
 pub(super) async fn a_crash_at_start(target: Arc<Target>) -> anyhow::Result<()> {
     let template = target.template("crashing", "1.0");
-    let spoiled = template.clone().env("CRASH", "1");
+    let spoiled = template
+        .clone()
+        .env("CRASH", "1")
+        .annotation(keys::UPGRADE_DEADLINE, PATIENCE);
     let error = fails(&target, "bob", &template, &spoiled).await?;
     assert!(
         error.starts_with("CrashLoopBackOff: ") || error.starts_with("Error: "),
@@ -67,7 +75,10 @@ pub(super) async fn a_crash_at_start(target: Arc<Target>) -> anyhow::Result<()> 
 
 pub(super) async fn a_pod_that_is_never_ready(target: Arc<Target>) -> anyhow::Result<()> {
     let template = target.template("unready", "1.0");
-    let spoiled = template.clone().env("READY_DELAY_MS", "3600000");
+    let spoiled = template
+        .clone()
+        .env("READY_DELAY_MS", "3600000")
+        .annotation(keys::UPGRADE_DEADLINE, SHORT);
     let error = fails(&target, "alice", &template, &spoiled).await?;
     assert!(error.to_lowercase().contains("ready"), "{error}");
     Ok(())
@@ -80,7 +91,7 @@ pub(super) async fn refused_by_quota(target: Arc<Target>) -> anyhow::Result<()> 
     for template in [&plain, &claimed] {
         old.push(workspace(&target, "alice", template).await?);
         let next = template.clone().version("2.0");
-        offer(&target, &next.annotation(keys::UPGRADE_DEADLINE, "20")).await?;
+        offer(&target, &next.annotation(keys::UPGRADE_DEADLINE, PATIENCE)).await?;
     }
     let quotas = target.cluster().beside_workspaces::<ResourceQuota>();
     let quota = full(&target).await?;

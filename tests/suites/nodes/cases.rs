@@ -1,15 +1,15 @@
 //! What becomes of workspaces when nodes go.
 
 use super::LONG;
-use super::stage::{at_rest, offer, spawn, text, tidy};
+use super::stage::{offer, spawn, text, tidy};
 use anyhow::{Context as _, ensure};
 use bytes::Bytes;
 use http::Method;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use nogoo9_tests::faults::Fault;
-use nogoo9_tests::{Edge, Observation, Target, Template, until};
-use serde_json::json;
+use nogoo9_tests::{Edge, Observation, Target, Template, patiently, proxies};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 pub(super) const OWNER: &str = "alice";
@@ -20,16 +20,6 @@ const CONTENT: &str = "as it was before the node went";
 fn node(pod: &Pod) -> anyhow::Result<String> {
     let spec = pod.spec.as_ref().context("spec")?;
     spec.node_name.clone().context("not on any node yet")
-}
-
-/// The node of control. These cases are about workspaces, and control is not to go with them.
-pub(super) async fn node_of_control(target: &Target) -> anyhow::Result<String> {
-    let pods = target.cluster().beside_control::<Pod>();
-    let pods = pods.list(&kube::api::ListParams::default()).await?.items;
-    let control = pods
-        .iter()
-        .find(|pod| pod.name_any().starts_with("nogoo9-control-"));
-    node(control.context("no pod of control")?)
 }
 
 /// Workspaces of these templates, all on the node where control is not; returns that node's name.
@@ -43,8 +33,9 @@ pub(super) async fn beside(target: &Target, templates: &[&Template]) -> anyhow::
         }
         Ok(on)
     };
-    let control = node_of_control(target).await?;
-    Fault::Cordon.during(&control, spawned).await
+    // These cases are about workspaces, and control is not to go with them.
+    let control = proxies::control(target).await?;
+    Fault::Cordon.during(&control.node, spawned).await
 }
 
 /// The pod of a workspace that has one.
@@ -78,7 +69,7 @@ pub(super) async fn unchanged(target: &Target, id: &str) -> anyhow::Result<()> {
 /// Waits until the workspace runs in another pod than that, and that pod is on another node.
 async fn moved(target: &Target, id: &str, from: &str) -> anyhow::Result<String> {
     let api = target.api(OWNER).await?;
-    let pod = until(&format!("{id} to run elsewhere"), LONG, || async {
+    let pod = patiently(&format!("{id} to run elsewhere"), LONG, || async {
         let seen = api.workspace(id).await?;
         let pods = target.cluster().pods(id).await?;
         let serving = text(&seen["podName"]);
@@ -95,10 +86,21 @@ async fn moved(target: &Target, id: &str, from: &str) -> anyhow::Result<String> 
     Ok(pod)
 }
 
+/// Waits until the workspace runs again; what was broken may still be on its way back.
+async fn runs(target: &Target, id: &str) -> anyhow::Result<Value> {
+    let api = target.api(OWNER).await?;
+    patiently(&format!("{id} to run"), LONG, || async {
+        let seen = api.workspace(id).await?;
+        let running = seen["status"] == "running";
+        Ok(Observation::when(running, seen.clone(), seen))
+    })
+    .await
+}
+
 /// Waits until the workspace says this of itself.
 pub(super) async fn says(target: &Target, id: &str, words: &str) -> anyhow::Result<()> {
     let api = target.api(OWNER).await?;
-    until(&format!("{id} to say {words:?}"), LONG, || async {
+    patiently(&format!("{id} to say {words:?}"), LONG, || async {
         let seen = api.workspace(id).await?;
         let said = text(&seen["message"]).contains(words);
         Ok(Observation::when(said, (), seen))
@@ -133,7 +135,7 @@ pub(super) async fn a_node_cut_off_and_back_keeps_its_pod(
         says(&target, id, "waiting for the pod").await
     };
     Fault::CutApi.during(&place, missed).await?;
-    at_rest(&target.api(OWNER).await?, id).await?;
+    runs(&target, id).await?;
     target.routed(id, Some(&before.name_any())).await?;
     let after = only(&target, id).await?;
     assert_eq!(after.uid(), before.uid());
@@ -157,7 +159,7 @@ pub(super) async fn a_drained_node(target: Arc<Target>) -> anyhow::Result<()> {
     let pod = Fault::Drain.during(&place, meanwhile).await?;
     // The node is back, and nobody moves again for that.
     target.cluster().only_pod(free.name(), &pod, LONG).await?;
-    at_rest(&target.api(OWNER).await?, bound.name()).await?;
+    runs(&target, bound.name()).await?;
     target.routed(bound.name(), None).await?;
     unchanged(&target, bound.name()).await?;
     tidy(&target, &[free.name(), bound.name()], &[&free, &bound]).await
@@ -180,7 +182,7 @@ pub(super) async fn a_node_without_power(target: Arc<Target>) -> anyhow::Result<
     let pod = Fault::PowerCut.during(&place, meanwhile).await?;
     // The node is back and says that the old pods are gone.
     target.cluster().only_pod(free.name(), &pod, LONG).await?;
-    let seen = at_rest(&target.api(OWNER).await?, bound.name()).await?;
+    let seen = runs(&target, bound.name()).await?;
     let successor = text(&seen["podName"]);
     target.routed(bound.name(), Some(&successor)).await?;
     unchanged(&target, bound.name()).await?;

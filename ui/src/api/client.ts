@@ -3,9 +3,12 @@
 
 import type {
   Capabilities,
+  CreatedToken,
+  CreateToken,
   Operation,
   Spawn,
   Template,
+  Tokens,
   Upgrade,
   UpgradeAll,
   UpgradeAllOptions,
@@ -104,5 +107,8 @@ export const api = {
   command: (id: string, command: Command) =>
     call<Operation>('POST', `/operations/${encodeURIComponent(id)}/${command}`),
   retry: (id: string) => call<UpgradeAll>('POST', `/operations/${encodeURIComponent(id)}/retry`),
+  tokens: () => call<Tokens>('GET', '/tokens'),
+  createToken: (token: CreateToken) => call<CreatedToken>('POST', '/tokens', token),
+  revokeToken: (id: string) => call<{ id: string }>('DELETE', `/tokens/${encodeURIComponent(id)}`),
   upgradeAll: (options: UpgradeAllOptions) => call<UpgradeAll>('POST', '/upgrade-all', options),
 };

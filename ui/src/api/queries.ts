@@ -11,7 +11,7 @@ import {
 } from '@tanstack/react-query';
 import { ApiError, api, type Command } from './client';
 import { apply, signedOut } from './live';
-import type { Operation, OperationTarget, Scope, Spawn, UpgradeAllOptions } from './types';
+import type { CreateToken, Operation, OperationTarget, Scope, Spawn, UpgradeAllOptions } from './types';
 
 /** Targets of an operation that one call brings. */
 const PAGE = 250;
@@ -98,6 +98,21 @@ export const useNotBefore = (id: string) =>
     mutationFn: (notBefore: string | null) => api.notBefore(id, notBefore),
     onSuccess: apply,
   });
+
+export const useTokens = () => useQuery({ queryKey: ['tokens'], queryFn: api.tokens });
+
+const tokensChanged = () => queries.invalidateQueries({ queryKey: ['tokens'] });
+
+/** Makes a token. Its answer is kept for nobody but whoever asked. */
+export const useCreateToken = () =>
+  useMutation({
+    mutationFn: (token: CreateToken) => api.createToken(token),
+    onSuccess: tokensChanged,
+    gcTime: 0,
+  });
+
+export const useRevokeToken = (id: string) =>
+  useMutation({ mutationFn: () => api.revokeToken(id), onSettled: tokensChanged });
 
 /** What an upgrade of all would do. */
 export const useUpgradeAllPlan = (scope: Scope) =>

@@ -102,6 +102,38 @@ export interface Capabilities {
   version: string;
 }
 
+/** What a personal access token may be used for. */
+export type TokenScope = 'nogoo9:read' | 'nogoo9:write' | 'nogoo9:admin';
+
+/** A personal access token, without the token itself. */
+export interface Token {
+  id: string;
+  name: string;
+  scopes: (TokenScope | (string & {}))[];
+  createdAt: string;
+  expiresAt: string;
+  expired: boolean;
+  /** To the hour. */
+  lastUsedAt?: string;
+}
+
+export interface Tokens {
+  tokens: Token[];
+  /** How many one may have that have not expired. */
+  most: number;
+}
+
+/** The only answer that has the token itself. */
+export interface CreatedToken extends Token {
+  token: string;
+}
+
+export interface CreateToken {
+  name: string;
+  scopes: TokenScope[];
+  expiresInDays: number;
+}
+
 /** One property of a template's `parameters`. */
 export interface Parameter {
   type?: 'string' | 'integer' | 'boolean';

@@ -1,3 +1,4 @@
+import { useNavigate } from '@tanstack/react-router';
 import { useRef } from 'react';
 import {
   Button,
@@ -19,9 +20,10 @@ const THEMES: { id: Theme; text: string }[] = [
   { id: 'dark', text: 'Dark' },
 ];
 
-/** Who is signed in, how the console looks, and the way out. */
+/** Who is signed in, how the console looks, their tokens, and the way out. */
 export function Account({ capabilities }: { capabilities: Capabilities }) {
   const [theme, setTheme] = useTheme();
+  const navigate = useNavigate();
   const form = useRef<HTMLFormElement>(null);
   return (
     <>
@@ -51,6 +53,9 @@ export function Account({ capabilities }: { capabilities: Capabilities }) {
               ))}
             </MenuSection>
             <Separator className={styles.separator ?? ''} />
+            <MenuItem className={styles.item ?? ''} onAction={() => void navigate({ to: '/tokens' })}>
+              Access tokens
+            </MenuItem>
             <MenuItem className={styles.item ?? ''} onAction={() => form.current?.requestSubmit()}>
               Sign out
             </MenuItem>

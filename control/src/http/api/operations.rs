@@ -3,7 +3,8 @@
 use super::super::reply::{bad_body, bad_query, json};
 use super::By;
 use crate::service::{
-    DEFAULT_PAGE, GetOperation, MAX_WAIT, Service, UpgradeAllWorkspaces, WaitForOperation,
+    DEFAULT_PAGE, GetOperation, ListOperations, MAX_WAIT, Service, UpgradeAllWorkspaces,
+    WaitForOperation,
 };
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Extension, Path, Query, State};
@@ -39,8 +40,15 @@ async fn upgrade_all(
     }
 }
 
-async fn operations(State(service): State<Service>, Extension(caller): By) -> Response {
-    json(service.list_operations(&caller).await)
+async fn operations(
+    State(service): State<Service>,
+    Extension(caller): By,
+    query: Result<Query<ListOperations>, QueryRejection>,
+) -> Response {
+    match query {
+        Ok(Query(query)) => json(service.list_operations(&caller, &query).await),
+        Err(rejection) => bad_query(&rejection),
+    }
 }
 
 #[derive(Deserialize)]

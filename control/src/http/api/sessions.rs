@@ -3,6 +3,7 @@
 use super::super::auth::BySession;
 use super::super::reply::json;
 use super::By;
+use crate::personal::Credential;
 use crate::service::Service;
 use axum::Router;
 use axum::extract::{Extension, Path, State};
@@ -28,10 +29,11 @@ async fn list(
 async fn end(
     State(service): State<Service>,
     Extension(caller): By,
+    Extension(by): Extension<Credential>,
     Extension(session): Extension<BySession>,
     Path(id): Path<String>,
 ) -> Response {
-    let ended = service.end_session(&caller, &id).await;
+    let ended = service.end_session(&caller, by, &id).await;
     let current = session.sid.as_deref().map(session_id);
     let own = ended.is_ok() && current.as_ref() == Some(&id);
     let mut response = json(ended);
@@ -44,8 +46,9 @@ async fn end(
 async fn end_others(
     State(service): State<Service>,
     Extension(caller): By,
+    Extension(by): Extension<Credential>,
     Extension(session): Extension<BySession>,
 ) -> Response {
     let current = session.sid.as_deref();
-    json(service.end_other_sessions(&caller, current).await)
+    json(service.end_other_sessions(&caller, by, current).await)
 }

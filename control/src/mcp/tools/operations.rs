@@ -2,8 +2,8 @@
 
 use super::{Failure, Tools, caller};
 use crate::service::{
-    GetOperation, MAX_WAIT, Operation, OperationId, Operations, UpgradeAll, UpgradeAllWorkspaces,
-    WaitForOperation,
+    GetOperation, ListOperations, MAX_WAIT, Operation, OperationId, Operations, UpgradeAll,
+    UpgradeAllWorkspaces, WaitForOperation,
 };
 use rmcp::handler::server::wrapper::{Json, Parameters};
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
@@ -180,7 +180,7 @@ impl Tools {
     }
 
     /// List the newest operations on one's own workspaces; admins see everyone's, and those on many
-    /// workspaces.
+    /// workspaces. With workspaceId: what was done to that one, also as one of many.
     #[tool(
         title = "List operations",
         annotations(
@@ -192,10 +192,11 @@ impl Tools {
     )]
     async fn list_operations(
         &self,
+        Parameters(args): Parameters<ListOperations>,
         context: RequestContext<RoleServer>,
     ) -> Result<Json<Operations>, Failure> {
         let caller = caller(&context)?;
-        Ok(Json(self.service.list_operations(&caller).await?))
+        Ok(Json(self.service.list_operations(&caller, &args).await?))
     }
 }
 

@@ -92,11 +92,11 @@ async fn claims(parts: &Parts, running: &[Arc<Stored<Operation>>]) -> Answer<Cla
     Ok(claims)
 }
 
-/// A chunk; `None`: somebody deleted it, so that nobody knows what it claimed.
+/// A chunk; `None`: somebody deleted or changed it, so that nobody knows what it claimed.
 async fn chunk(parts: &Parts, id: &str, index: usize) -> Answer<Option<Chunk>> {
     match parts.cluster.chunk(id, index).await {
         Ok(stored) => Ok(Some(stored.value)),
-        Err(ClusterError::NotFound { .. }) => Ok(None),
+        Err(ClusterError::NotFound { .. } | ClusterError::Malformed { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

@@ -1,7 +1,8 @@
 //! Trying again what failed: a new operation, over those workspaces alone.
 
 use super::super::types::{UpgradeAll, UpgradeAllStatus, UpgradeStatus};
-use super::super::{Answer, Parts, ServiceError, operations, rollback, upgrades};
+use super::super::upgrades::{self, Single};
+use super::super::{Answer, Parts, ServiceError, operations};
 use super::claims::Others;
 use super::start::{self, Terms};
 use super::{CALLS, Choice, plan};
@@ -74,11 +75,14 @@ async fn single(parts: &Parts, caller: &Caller, operation: &Operation) -> Answer
         return Err(ServiceError::NothingFailed);
     };
     let workspace = &target.workspace;
-    let begun = match (operation.state, operation.kind) {
-        (State::Failed, Kind::Upgrade) => upgrades::upgrade(parts, caller, workspace).await?,
-        (State::Failed, Kind::Rollback) => rollback::rollback(parts, caller, workspace).await?,
-        _ => return Err(ServiceError::NothingFailed),
+    if operation.state != State::Failed {
+        return Err(ServiceError::NothingFailed);
+    }
+    let what = Single {
+        back: operation.kind == Kind::Rollback,
+        retry_of: Some(&operation.id),
     };
+    let begun = upgrades::single(parts, caller, workspace, what).await?;
     let (status, count) = match begun.status {
         UpgradeStatus::Upgrading => (UpgradeAllStatus::Upgrading, 1),
         UpgradeStatus::UpToDate => (UpgradeAllStatus::UpToDate, 0),

@@ -84,6 +84,8 @@ pub(super) async fn start(
         kind: Kind::UpgradeAll,
         actor: caller.sub.clone(),
         parent: None,
+        // Its head has it.
+        retry_of: None,
         state: State::Running,
         started_at: now,
         finished_at: None,

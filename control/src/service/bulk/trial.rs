@@ -74,6 +74,7 @@ async fn try_one(
         operation: "op-dry-run",
         actor: &caller.sub,
         parent: None,
+        retry_of: None,
         if_room: false,
         force: plan.scope == Scope::All,
     };

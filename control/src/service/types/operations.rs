@@ -50,6 +50,24 @@ impl GetOperation {
     }
 }
 
+/// Which operations to list: all that one may see, unless something is asked for.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ListOperations {
+    /// Only those that stand so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "State")]
+    pub state: Option<State>,
+    /// Only those that do this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Kind")]
+    pub kind: Option<Kind>,
+    /// Only what was done to this workspace alone, or to it as one of many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub workspace_id: Option<String>,
+}
+
 /// How long to wait for an operation.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -244,7 +262,7 @@ pub struct Operation {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub stopped: Option<String>,
-    /// The operation whose failed workspaces it tries again.
+    /// The operation whose failed workspaces, or workspace, it tries again.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub retry_of: Option<String>,
@@ -280,7 +298,8 @@ pub enum Waiting {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Operations {
-    /// Newest first, without those that are part of another.
+    /// Newest first, 50 at most; without those that are part of another, unless a workspace was
+    /// asked for.
     pub operations: Vec<Operation>,
 }
 

@@ -75,7 +75,9 @@ pub(in crate::service) fn operation(
         canary: head.and_then(|head| head.canary),
         failure_budget: head.and_then(|head| head.failure_budget),
         stopped: head.and_then(Head::why_stopped),
-        retry_of: head.and_then(|head| head.retry_of.clone()),
+        retry_of: head
+            .map_or(&operation.retry_of, |head| &head.retry_of)
+            .clone(),
         scope: head.map(|head| head.scope),
         counts: head.map(|head| head.counts),
         next_offset: head.map(|_| 0),

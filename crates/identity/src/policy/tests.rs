@@ -7,6 +7,7 @@ fn policy(roles_claim: &str) -> ClaimPolicy {
         admin_role: "ops".to_owned(),
         admin_subs: vec!["root".to_owned()],
         default_role: Role::Viewer,
+        scopes_claim: None,
     }
 }
 
@@ -145,4 +146,48 @@ fn hundreds_of_groups_do_not_travel_with_a_session() {
     let kept = policy.roles_where(&claims, |role| all.carries(role));
     assert_eq!(kept.len(), MAX_ROLES);
     assert_eq!(kept[0], "ops");
+}
+
+#[test]
+fn scopes_count_where_the_rule_is_on_and_none_are_granted_by_silence() {
+    const READ: &str = "nogoo9:read";
+    const WRITE: &str = "nogoo9:write";
+    let on = |claim: &str| ClaimPolicy {
+        scopes_claim: Some(claim.to_owned()),
+        ..policy("roles")
+    };
+    let table: [(&str, Value, &[&str]); 8] = [
+        (
+            "scope",
+            json!({"scope": "openid nogoo9:read  nogoo9:write"}),
+            &[READ, WRITE],
+        ),
+        (
+            "scp",
+            json!({"scp": ["nogoo9:write", "User.Read"]}),
+            &[WRITE],
+        ),
+        (
+            "a.scopes",
+            json!({"a": {"scopes": ["nogoo9:read"]}}),
+            &[READ],
+        ),
+        ("scope", json!({}), &[]),
+        ("scope", json!({"scope": ""}), &[]),
+        ("scope", json!({"scope": 7}), &[]),
+        ("scope", json!({"scp": ["nogoo9:read"]}), &[]),
+        (
+            "scope",
+            json!({"scope": "nogoo9:readwrite NOGOO9:READ nogoo9:read,nogoo9:write"}),
+            &[],
+        ),
+    ];
+    for (claim, claims, wanted) in table {
+        let Value::Object(map) = claims.clone() else {
+            panic!("claims are an object")
+        };
+        let wanted: BTreeSet<String> = wanted.iter().map(ToString::to_string).collect();
+        assert_eq!(on(claim).scopes(&map), Some(wanted), "{claim} of {claims}");
+        assert_eq!(policy("roles").scopes(&map), None, "{claims}");
+    }
 }

@@ -126,6 +126,35 @@ fn who_is_calling() {
 }
 
 #[test]
+fn a_session_is_found_among_planted_ones_and_forty_of_the_applications() {
+    let (provider, signer) = (Signer::ed25519("k"), session_signer());
+    let door = authenticator(&provider, &signer);
+    let token = |session: &Session, host: &str| {
+        let token = signer.sign_session(session, host, NOW).expect("a token");
+        format!("__Host-nogoo9={token}")
+    };
+    let own = token(&session(), HOST);
+    // Of another host, of a session that is over, and of nobody.
+    let replayed = token(&session(), "other.ws.example.org");
+    let over = Session {
+        expires: NOW - 1,
+        ..session()
+    };
+    let over = token(&over, HOST);
+    let apps: Vec<String> = (0..40).map(|n| format!("app{n}=\"v={n}\"")).collect();
+    let planted = format!("{replayed}; {over}; __Host-nogoo9=x");
+    let around = format!("{}; {planted}; {own}", apps.join("; "));
+    let mut map = headers(&[("cookie", &around)]);
+    let found = door.authenticate(&Method::GET, &map, HOST, NOW);
+    assert_eq!(found.map(who), Ok(Some(("alice".to_owned(), Via::Cookie))));
+    door.strip(&mut map);
+    assert_eq!(map[COOKIE], apps.join("; "));
+    // Without the one that is this host's, the planted ones are nobody.
+    let map = headers(&[("cookie", &planted)]);
+    assert_eq!(door.authenticate(&Method::GET, &map, HOST, NOW), Ok(None));
+}
+
+#[test]
 fn a_pod_sees_none_of_ours_and_all_of_its_own() {
     let (provider, signer) = (Signer::ed25519("k"), session_signer());
     let door = authenticator(&provider, &signer);

@@ -11,18 +11,21 @@ use nogoo9_identity::source::{KeySource, SourceError, discover};
 use nogoo9_identity::{Roots, TokenError};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// Waits for nothing but what is being waited for.
 const SOON: Duration = Duration::from_secs(60);
 
-/// A provider that publishes keys, counts requests, and can be away.
+/// A provider that publishes keys, counts requests, can be away, and can keep callers waiting.
 #[derive(Clone, Default)]
 struct Provider {
     document: Arc<Mutex<Option<Vec<u8>>>>,
     requests: Arc<AtomicUsize>,
     base: Arc<Mutex<String>>,
+    /// Whether answers are held back.
+    slow: watch::Sender<bool>,
 }
 
 impl Provider {
@@ -54,6 +57,8 @@ impl Provider {
 
     async fn keys(State(provider): State<Self>) -> Response {
         provider.requests.fetch_add(1, Ordering::SeqCst);
+        let mut slow = provider.slow.subscribe();
+        slow.wait_for(|slow| !slow).await.expect("it is there");
         match provider.document.lock().expect("no panic").clone() {
             Some(document) => document.into_response(),
             None => StatusCode::SERVICE_UNAVAILABLE.into_response(),
@@ -130,6 +135,135 @@ async fn a_flood_of_unknown_keys_costs_the_provider_one_request() {
 }
 
 #[tokio::test]
+async fn a_flood_that_lasts_costs_the_provider_one_request_an_interval() {
+    let (provider, _server) = Provider::start().await;
+    provider.publish(&[&Signer::ed25519("good")]);
+    let min_gap = Duration::from_millis(60);
+    let timing = Timing {
+        min_gap,
+        backoff: min_gap,
+        ..timing()
+    };
+    let start = Instant::now();
+    let (keys, refresher) = Keys::with_timing(provider.source(), timing);
+    let running = tokio::spawn(refresher.run());
+    until("the keys are read", || keys.is_ready()).await;
+    let bearers = bearers(keys);
+    let forged = Signer::ed25519("forged").sign(&claims());
+    until("they were read three times more", || {
+        for _ in 0..10 {
+            let verdict = bearers.verify(&forged, NOW).map(|_| ());
+            assert_eq!(verdict, Err(TokenError::UnknownKey));
+        }
+        provider.requests() >= 4
+    })
+    .await;
+    // However long it took on a busy machine: the reads were this far apart.
+    assert!(start.elapsed() >= min_gap * 3, "{:?}", start.elapsed());
+    running.abort();
+}
+
+#[tokio::test]
+async fn a_slow_provider_keeps_nobody_waiting_whose_key_is_known() {
+    let (provider, _server) = Provider::start().await;
+    let (old, new) = (Signer::ed25519("old"), Signer::ed25519("new"));
+    provider.publish(&[&old]);
+    let timing = Timing {
+        min_gap: Duration::ZERO,
+        ..timing()
+    };
+    let (keys, refresher) = Keys::with_timing(provider.source(), timing);
+    let running = tokio::spawn(refresher.run());
+    until("the keys are read", || keys.is_ready()).await;
+    let bearers = bearers(keys);
+    let (by_old, by_new) = (old.sign(&claims()), new.sign(&claims()));
+
+    provider.slow.send_replace(true);
+    provider.publish(&[&old, &new]);
+    assert_eq!(
+        bearers.verify(&by_new, NOW).map(|_| ()),
+        Err(TokenError::UnknownKey)
+    );
+    until("it was asked", || provider.requests() >= 2).await;
+    assert!(bearers.verify(&by_old, NOW).is_ok());
+    assert!(bearers.verify_async(&by_old, NOW).await.is_ok());
+    assert_eq!(
+        bearers.verify(&by_new, NOW).map(|_| ()),
+        Err(TokenError::UnknownKey)
+    );
+    provider.slow.send_replace(false);
+    until("the new key is read", || {
+        bearers.verify(&by_new, NOW).is_ok()
+    })
+    .await;
+    running.abort();
+}
+
+#[tokio::test]
+async fn a_key_that_its_provider_withdraws_is_gone_with_the_next_read() {
+    let (provider, _server) = Provider::start().await;
+    let (leaked, new) = (Signer::ed25519("leaked"), Signer::ed25519("new"));
+    provider.publish(&[&leaked]);
+    let timing = Timing {
+        interval: Duration::from_millis(10),
+        ..timing()
+    };
+    let (keys, refresher) = Keys::with_timing(provider.source(), timing);
+    let running = tokio::spawn(refresher.run());
+    until("the keys are read", || keys.is_ready()).await;
+    let bearers = bearers(keys);
+    let (by_leaked, by_new) = (leaked.sign(&claims()), new.sign(&claims()));
+    assert!(bearers.verify(&by_leaked, NOW).is_ok());
+    provider.publish(&[&new]);
+    until("the new key is read", || {
+        bearers.verify(&by_new, NOW).is_ok()
+    })
+    .await;
+    assert_eq!(
+        bearers.verify(&by_leaked, NOW).map(|_| ()),
+        Err(TokenError::UnknownKey)
+    );
+    running.abort();
+}
+
+#[tokio::test]
+async fn keys_that_nobody_confirms_are_given_up_until_the_provider_is_back() {
+    let (provider, _server) = Provider::start().await;
+    let signer = Signer::ed25519("k");
+    provider.publish(&[&signer]);
+    let timing = Timing {
+        interval: Duration::from_millis(10),
+        max_backoff: Duration::from_millis(20),
+        max_stale: Duration::from_millis(100),
+        ..timing()
+    };
+    let (keys, refresher) = Keys::with_timing(provider.source(), timing);
+    let running = tokio::spawn(refresher.run());
+    until("the keys are read", || keys.is_ready()).await;
+    let bearers = bearers(keys.clone());
+    let token = signer.sign(&claims());
+    // Confirmed again and again, they last.
+    let before = provider.requests();
+    until("they were read again", || {
+        provider.requests() >= before + 20
+    })
+    .await;
+    until("they count", || bearers.verify(&token, NOW).is_ok()).await;
+
+    provider.go_away();
+    until("they are given up", || !keys.is_ready()).await;
+    assert_eq!(
+        bearers.verify(&token, NOW).map(|_| ()),
+        Err(TokenError::KeysUnavailable),
+        "also what was verified before"
+    );
+    provider.publish(&[&signer]);
+    until("the keys are read", || keys.is_ready()).await;
+    assert!(bearers.verify(&token, NOW).is_ok());
+    running.abort();
+}
+
+#[tokio::test]
 async fn an_unknown_key_is_fetched_once_for_all_who_wait() {
     let (provider, _server) = Provider::start().await;
     let (old, new) = (Signer::ed25519("old"), Signer::ed25519("new"));
@@ -187,6 +321,7 @@ async fn old_keys_stay_while_the_provider_is_away_or_publishes_nonsense() {
     provider.publish(&[&signer]);
     let timing = Timing {
         interval: Duration::from_millis(10),
+        max_backoff: Duration::from_millis(20),
         ..timing()
     };
     let (keys, refresher) = Keys::with_timing(provider.source(), timing);
@@ -197,6 +332,9 @@ async fn old_keys_stay_while_the_provider_is_away_or_publishes_nonsense() {
     for away in [
         None,
         Some(b"{\"keys\": []}".to_vec()),
+        Some(b"{\"keys\": [{\"kty\": \"OKP\"".to_vec()),
+        Some(b"<!doctype html><title>Be right back</title>".to_vec()),
+        Some(Vec::new()),
         Some(vec![b' '; 300 * 1024]),
     ] {
         provider.go_away();

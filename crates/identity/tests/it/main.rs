@@ -6,10 +6,13 @@
     reason = "a test fails by panicking"
 )]
 
+mod attacks;
 mod authenticator;
 mod bearer;
 mod challenge;
 mod cookie;
+mod fuzz;
+mod issuers;
 mod jwks;
 mod keys;
 mod roots;

@@ -211,6 +211,33 @@ fn roles_that_do_not_fit_are_left_off_from_the_end() {
 }
 
 #[test]
+fn three_hundred_groups_do_not_grow_the_cookie() {
+    let policy = ClaimPolicy {
+        roles_claim: "groups".to_owned(),
+        ..ClaimPolicy::default()
+    };
+    let groups: Vec<String> = (0..300)
+        .map(|n| format!("/company/department-{n:03}/everybody"))
+        .chain(["admin".to_owned()])
+        .collect();
+    let claims = serde_json::json!({ "groups": groups });
+    let roles = policy.roles(claims.as_object().expect("an object"));
+    let signer = session_signer();
+    let of_many = Session { roles, ..session() };
+    let token = signer.sign_session(&of_many, HOST, NOW).expect("a token");
+    assert!(token.len() <= MAX_LEN);
+    let found = sessions(&signer)
+        .verify(&token, HOST, NOW)
+        .expect("a session");
+    // The last of them all is the one that means something here.
+    assert_eq!(
+        found.caller.roles.first().map(String::as_str),
+        Some("admin")
+    );
+    assert!(found.caller.is_admin());
+}
+
+#[test]
 fn a_code_is_for_one_host_one_browser_and_one_minute() {
     let signer = session_signer();
     let codes = codes(&signer);

@@ -1,5 +1,6 @@
 //! A provider's keys, and tokens signed with them.
 
+use data_encoding::BASE64URL_NOPAD;
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use nogoo9_identity::Authenticator;
@@ -85,6 +86,18 @@ impl Signer {
 
     pub(crate) fn sign_with(&self, header: &Header, claims: &Value) -> String {
         jsonwebtoken::encode(header, claims, &self.key).expect("a token")
+    }
+
+    /// Signs header and claims as they are, be they JSON or not.
+    pub(crate) fn sign_text(&self, header: &str, claims: &str) -> String {
+        let part = |text: &str| BASE64URL_NOPAD.encode(text.as_bytes());
+        let message = format!("{}.{}", part(header), part(claims));
+        format!("{message}.{}", self.signature(&message))
+    }
+
+    pub(crate) fn signature(&self, message: &str) -> String {
+        jsonwebtoken::crypto::sign(message.as_bytes(), &self.key, self.algorithm)
+            .expect("a signature")
     }
 }
 

@@ -181,7 +181,7 @@ fn a_budget_that_is_spent_with_nothing_left_stops_nothing() {
 }
 
 #[test]
-fn what_became_of_a_chunk_that_was_deleted_by_hand() {
+fn what_became_of_a_chunk_that_was_deleted_or_changed_by_hand() {
     let targets = (0..CHUNK + 7).map(|n| target(&format!("w{n}"), Pending));
     let stored = chunks("op-bulk", targets.collect());
     let head = Head::new(5, &stored, 1000);
@@ -189,17 +189,21 @@ fn what_became_of_a_chunk_that_was_deleted_by_hand() {
         [0, 1, 2].map(|index| head.targets_of_chunk(index)),
         [CHUNK, 7, 0]
     );
-    let lost = Chunk::lost("op-bulk", 1, head.chunks[1], head.targets_of_chunk(1));
-    assert_eq!((lost.index, lost.revision, lost.targets.len()), (1, 1, 7));
-    let first = &lost.targets[0];
-    assert_eq!(
-        (first.workspace.as_str(), first.state),
-        ("?250", Failed),
-        "no id of a workspace looks like this"
-    );
-    let why = first.error.as_ref().unwrap();
-    assert_eq!(why.reason, "ResultLost");
-    assert!(why.message.contains("nogoo9-op-bulk-1"), "{}", why.message);
+    for (how, what) in [(Loss::Deleted, "deleted"), (Loss::Changed, "changed")] {
+        let left = head.targets_of_chunk(1);
+        let lost = Chunk::lost("op-bulk", 1, head.chunks[1], left, how);
+        assert_eq!((lost.index, lost.revision, lost.targets.len()), (1, 1, 7));
+        let first = &lost.targets[0];
+        assert_eq!(
+            (first.workspace.as_str(), first.state),
+            ("?250", Failed),
+            "no id of a workspace looks like this"
+        );
+        let why = first.error.as_ref().unwrap();
+        assert_eq!(why.reason, "ResultLost");
+        let told = format!("somebody {what} the ConfigMap nogoo9-op-bulk-1,");
+        assert!(why.message.starts_with(&told), "{}", why.message);
+    }
 }
 
 /// Ten thousand targets with the longest messages there may be: their chunks and their head fit

@@ -159,19 +159,32 @@ pub struct Chunk {
     pub targets: Vec<Target>,
 }
 
+/// What somebody did by hand to the object that held a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loss {
+    /// They deleted it.
+    Deleted,
+    /// They changed it, and what it holds now is not that chunk.
+    Changed,
+}
+
 impl Chunk {
-    /// What is made of a chunk that somebody deleted by hand: as many targets, of which nobody can
-    /// tell any more which workspaces they were or what became of them. They have failed, so that
-    /// the bulk can end; no workspace is touched on their account.
+    /// What is made of a chunk that was lost: as many targets, of which nobody can tell any more
+    /// which workspaces they were or what became of them. They have failed, so that the bulk can
+    /// end; no workspace is touched on their account.
     ///
     /// `revision`: the one that the head rests on; `targets`: how many there were.
     #[must_use]
-    pub fn lost(operation: &str, index: usize, revision: u32, targets: usize) -> Self {
+    pub fn lost(operation: &str, index: usize, revision: u32, targets: usize, how: Loss) -> Self {
         let object = crate::name::chunk(operation, index);
+        let what = match how {
+            Loss::Deleted => "deleted",
+            Loss::Changed => "changed",
+        };
         let why = Trouble::new(
             "ResultLost",
             format!(
-                "somebody deleted the ConfigMap {object}, which held this workspace's name and result"
+                "somebody {what} the ConfigMap {object}, which held this workspace's name and result"
             ),
         );
         let first = index * CHUNK;

@@ -50,6 +50,7 @@ pub(super) fn operation(chunks: &[Chunk], max_parallel: u32, now: UnixSeconds) -
         kind: Kind::UpgradeAll,
         actor: "root".into(),
         parent: None,
+        retry_of: None,
         state: State::Running,
         started_at: now,
         finished_at: None,

@@ -215,6 +215,7 @@ impl Record {
             kind: intent.kind,
             actor: intent.actor,
             parent: intent.parent,
+            retry_of: None,
             mode: intent.mode,
             started_at: now,
             deadline: now.saturating_add(i64::from(intent.timing.deadline)),
@@ -230,6 +231,15 @@ impl Record {
             cancelled: None,
         });
         Ok(next)
+    }
+
+    /// The record whose upgrade, which has just begun, tries that failed operation again.
+    #[must_use]
+    pub fn retrying(mut self, operation: Option<&str>) -> Self {
+        if let Some(upgrade) = &mut self.upgrade {
+            upgrade.retry_of = operation.map(ToOwned::to_owned);
+        }
+        self
     }
 
     /// The record with that upgrade called off. `None`: it is already, or is being taken back anyway.

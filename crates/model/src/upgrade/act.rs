@@ -211,6 +211,7 @@ pub fn running_operation(record: &Record, upgrade: &Upgrade) -> Operation {
         kind: upgrade.kind,
         actor: upgrade.actor.clone(),
         parent: upgrade.parent.clone(),
+        retry_of: upgrade.retry_of.clone(),
         state: State::Running,
         started_at: upgrade.started_at,
         finished_at: None,

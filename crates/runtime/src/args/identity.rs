@@ -10,6 +10,10 @@ use rustls::{
 use url::Url;
 
 use crate::config::Problems;
+use crate::secret::Secret;
+
+/// Least length of a shared secret, in bytes (RFC 7518, section 3.2, for HS256).
+const MIN_SHARED_SECRET: usize = 32;
 
 /// Identity provider and roles.
 #[derive(Args, Clone, Debug, Default)]
@@ -31,6 +35,23 @@ pub struct IdentityArgs {
         value_delimiter = ','
     )]
     pub audience: Vec<String>,
+    /// Another issuer whose bearer tokens count, for the same audiences; may be repeated.
+    /// A subject must be the same person there: people still sign in at --issuer.
+    #[arg(
+        long,
+        env = "NOGOO9_EXTRA_ISSUER",
+        value_name = "URL",
+        value_delimiter = ','
+    )]
+    pub extra_issuer: Vec<String>,
+    /// Another issuer, one that signs its bearer tokens with a shared secret (HS256, HS384,
+    /// HS512); needs --shared-secret-file. Tokens signed so count for no other issuer.
+    #[arg(long, env = "NOGOO9_SHARED_SECRET_ISSUER", value_name = "ISSUER")]
+    pub shared_secret_issuer: Option<String>,
+    /// File with the secret of --shared-secret-issuer, of 32 characters or more. Whoever
+    /// reads it can be anybody.
+    #[arg(long, env = "NOGOO9_SHARED_SECRET_FILE", value_name = "FILE")]
+    pub shared_secret_file: Option<String>,
     /// Claim that holds the roles; dots step into objects, as in `realm_access.roles`.
     /// [default: roles]
     #[arg(long, env = "NOGOO9_ROLES_CLAIM", value_name = "PATH")]
@@ -49,10 +70,17 @@ pub struct IdentityArgs {
     /// Role of a caller whose token has no role claim: `viewer` or `user`. [default: user]
     #[arg(long, env = "NOGOO9_DEFAULT_ROLE", value_name = "ROLE")]
     pub default_role: Option<String>,
+    /// Whether a provider's bearer token must have the scope nogoo9:read, nogoo9:write or
+    /// nogoo9:admin for what it does. Off: scopes mean nothing. [default: off]
+    #[arg(long, env = "NOGOO9_SCOPES", value_name = "on|off")]
+    pub scopes: Option<String>,
+    /// Claim that holds the scopes, if they count. [default: scope]
+    #[arg(long, env = "NOGOO9_SCOPES_CLAIM", value_name = "PATH")]
+    pub scopes_claim: Option<String>,
 }
 
 /// Checked settings of the group.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Identity {
     /// Issuer, compared byte by byte with the token's `iss`; hence the text as given.
     pub issuer: String,
@@ -60,6 +88,10 @@ pub struct Identity {
     pub issuer_ca: Option<Vec<u8>>,
     /// Accepted audiences, one at least.
     pub audiences: Vec<String>,
+    /// Further issuers of bearer tokens, none of them twice.
+    pub extra_issuers: Vec<String>,
+    /// An issuer that signs with a shared secret.
+    pub shared_secret: Option<SharedSecret>,
     /// Steps to the roles claim, one at least.
     pub roles_claim: Vec<String>,
     /// Role that makes an admin.
@@ -68,6 +100,17 @@ pub struct Identity {
     pub admin_subs: Vec<String>,
     /// Role without a role claim.
     pub default_role: String,
+    /// Where the scopes of bearer tokens are, if they count.
+    pub scopes_claim: Option<String>,
+}
+
+/// An issuer and the secret that it signs with.
+#[derive(Clone, Debug)]
+pub struct SharedSecret {
+    /// Issuer, compared byte by byte with the token's `iss`.
+    pub issuer: String,
+    /// The secret.
+    pub secret: Secret,
 }
 
 impl IdentityArgs {
@@ -89,6 +132,9 @@ impl IdentityArgs {
         } else {
             non_empty("audience", &self.audience, problems)
         };
+        let extra_issuers = self.extra_issuers(issuer.as_deref(), problems);
+        let shared_secret = self.shared_secret(issuer.as_deref(), problems);
+        let scopes_claim = self.scopes_claim(problems);
         let admin_subs = non_empty("admin-sub", &self.admin_sub, problems);
         let claim = word(
             "roles-claim",
@@ -119,11 +165,99 @@ impl IdentityArgs {
             issuer: issuer?,
             issuer_ca: issuer_ca?,
             audiences: audiences?,
+            extra_issuers: extra_issuers?,
+            shared_secret: shared_secret?,
             roles_claim: roles_claim?,
             admin_role: admin_role?,
             admin_subs: admin_subs?,
             default_role: default_role.to_owned(),
+            scopes_claim: scopes_claim?,
         })
+    }
+
+    fn extra_issuers(&self, main: Option<&str>, problems: &mut Problems) -> Option<Vec<String>> {
+        problems.urls("extra-issuer", &self.extra_issuer)?;
+        let all = non_empty("extra-issuer", &self.extra_issuer, problems)?;
+        for (at, one) in all.iter().enumerate() {
+            if Some(one.as_str()) == main || all.iter().take(at).any(|other| other == one) {
+                problems.add("extra-issuer", format!("`{one}` is named already"));
+                return None;
+            }
+        }
+        Some(all)
+    }
+
+    #[allow(
+        clippy::option_option,
+        reason = "a mistake and an absent flag are two things"
+    )]
+    fn shared_secret(
+        &self,
+        main: Option<&str>,
+        problems: &mut Problems,
+    ) -> Option<Option<SharedSecret>> {
+        let secret = problems.secret_file("shared-secret-file", self.shared_secret_file.as_deref());
+        let issuer = self.shared_secret_issuer.as_deref().map(str::trim);
+        match (issuer, secret?) {
+            (None, None) => Some(None),
+            (None, Some(_)) => {
+                problems.add(
+                    "shared-secret-issuer",
+                    "is missing; name the issuer whose tokens --shared-secret-file verifies",
+                );
+                None
+            }
+            (Some(_), None) => {
+                problems.add(
+                    "shared-secret-file",
+                    "is missing; name the file with the secret of --shared-secret-issuer",
+                );
+                None
+            }
+            (Some(issuer), Some(secret)) => {
+                let others = self.extra_issuer.iter().map(|one| one.trim());
+                if issuer.is_empty() || others.chain(main).any(|other| other == issuer) {
+                    problems.add(
+                        "shared-secret-issuer",
+                        "must be an issuer of its own, named by neither --issuer nor --extra-issuer",
+                    );
+                    return None;
+                }
+                if secret.expose().len() < MIN_SHARED_SECRET {
+                    problems.add(
+                        "shared-secret-file",
+                        format!("has less than {MIN_SHARED_SECRET} characters, so it can be guessed; use a longer one"),
+                    );
+                    return None;
+                }
+                Some(Some(SharedSecret {
+                    issuer: issuer.to_owned(),
+                    secret,
+                }))
+            }
+        }
+    }
+
+    #[allow(
+        clippy::option_option,
+        reason = "a mistake and a rule that is off are two things"
+    )]
+    fn scopes_claim(&self, problems: &mut Problems) -> Option<Option<String>> {
+        let on = problems.switch("scopes", self.scopes.as_deref(), false);
+        let claim = word(
+            "scopes-claim",
+            self.scopes_claim.as_deref(),
+            "scope",
+            problems,
+        );
+        match (on?, claim?) {
+            (true, claim) => Some(Some(claim)),
+            (false, _) if self.scopes_claim.is_some() => {
+                problems.add("scopes-claim", "means nothing without --scopes on");
+                None
+            }
+            (false, _) => Some(None),
+        }
     }
 }
 
