@@ -95,6 +95,7 @@ pub(super) async fn revoked_is_out(site: Arc<Site>) -> anyhow::Result<()> {
         .spawn(&alice, &Template::new("revoking", "1.0"), json!({}))
         .await?;
     let (token, token_id) = create(&alice, "lost", json!(null)).await?;
+    let secret = token.trim_start_matches("ng9_").to_owned();
     let edge = site.anonymous()?.with_token(Some(token.clone()));
     let api = alice.with_token(Some(token));
     let mut socket = Socket::open(&edge, &edge.host(&id), "/echo", &[]).await?;
@@ -112,6 +113,20 @@ pub(super) async fn revoked_is_out(site: Arc<Site>) -> anyhow::Result<()> {
     .await?;
     let (code, _) = socket.closed().await?;
     assert_eq!(code, POLICY);
+
+    // Its making and its end are in control's log, by its id; the token is in nobody's.
+    let mut told = 0;
+    for log in std::fs::read_dir(site.data_dir().join("logs"))? {
+        let log = log?.path();
+        if !log.is_file() {
+            continue;
+        }
+        let text = String::from_utf8_lossy(&std::fs::read(log)?).into_owned();
+        assert!(!text.contains(&secret), "a token in a log");
+        let of_it = text.lines().filter(|line| line.contains(&token_id));
+        told += of_it.filter(|line| line.contains("audit")).count();
+    }
+    assert_eq!(told, 2, "one record each");
 
     // As one that never was.
     let unknown = format!("ng9_{}", "a".repeat(40));
