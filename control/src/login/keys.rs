@@ -8,7 +8,7 @@
 mod keyring;
 pub mod ring;
 
-pub use keyring::{Keyring, keep};
+pub use keyring::{Keyring, keep, look};
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};

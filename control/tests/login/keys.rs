@@ -6,10 +6,13 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use nogoo9_control::login::keys::ring::{LEAD, Rotation};
 use nogoo9_control::login::keys::{
-    CONFIG_MAP, JWKS_KEY, KeyStoreError, Keyring, SECRET, load_or_create,
+    CONFIG_MAP, JWKS_KEY, KeyStoreError, Keyring, SECRET, load_or_create, look,
 };
 use nogoo9_identity::keys::{SigningKey, public_jwks};
+use nogoo9_identity::policy::ClaimPolicy;
+use nogoo9_identity::session::{Session, SessionSigner, Sessions};
 use serde_json::json;
+use std::sync::Arc;
 
 const NOW: i64 = 1_000_000;
 const DAY: i64 = 24 * 3600;
@@ -156,5 +159,62 @@ async fn the_secret_of_an_earlier_version_is_completed() {
     let pem = String::from_utf8(pem.0).expect("text");
     let read = SigningKey::from_pem(&pem).expect("a key");
     assert_eq!(read.kid(), key.kid());
+    server.stop().await;
+}
+
+/// A token that these keys sign at some time.
+fn token(keys: &Keyring, now: i64) -> String {
+    let session = Session {
+        sub: "alice".to_owned(),
+        roles: Vec::new(),
+        sid: "s".to_owned(),
+        expires: now + 3600,
+        fresh_until: None,
+    };
+    let signer = SessionSigner::new(keys.signing(now), "http://localhost:9009/");
+    let token = signer.sign_session(&session, "localhost:9009", now);
+    token.expect("a token")
+}
+
+#[tokio::test]
+async fn a_control_that_runs_takes_new_keys_over() {
+    let server = Server::start().await;
+    let keys = load_at(&server, NOW).await.expect("keys");
+    let policy = Arc::new(ClaimPolicy::default());
+    let public = keys.public().clone();
+    let sessions = Sessions::new("http://localhost:9009/", policy, public);
+    let counts = |token: &str, now| sessions.verify(token, "localhost:9009", now).is_ok();
+    let look_at = async |now: i64| {
+        let client = server.client.clone();
+        look(&keys, client, NAMESPACE, &ROTATION, now).await
+    };
+    // Another control has made a successor; this one verifies by it before anybody signs with it.
+    let due = NOW + 30 * DAY;
+    let other = load_at(&server, due).await.expect("keys");
+    let at = due + LEAD;
+    let theirs = token(&other, at);
+    assert!(!counts(&theirs, at));
+    look_at(due + 60).await.expect("looked");
+    assert!(counts(&theirs, at));
+    let old = token(&keys, at - 1);
+    assert_eq!(kid(&keys, at), kid(&other, at));
+    look_at(at + 60).await.expect("looked");
+    assert!(counts(&old, at + 60) && counts(&theirs, at + 60));
+
+    // Whoever deletes the Secret wants everybody out, and nobody's refresh token used.
+    let sealed = keys.seal().seal("text", "context").expect("sealed");
+    let gone = server.secrets().delete(SECRET, &DeleteParams::default());
+    gone.await.expect("deleted");
+    look_at(at + 120).await.expect("looked");
+    assert!(!counts(&old, at + 120) && !counts(&theirs, at + 120));
+    assert!(counts(&token(&keys, at + 120), at + 120));
+    assert!(keys.seal().open(&sealed, "context").is_err());
+    assert_eq!(server.published().await, keys.jwks());
+
+    // While the Secret cannot be looked at, the keys in use stay.
+    let before = keys.jwks();
+    let refused = look(&keys, server.proxy.clone(), NAMESPACE, &ROTATION, at + 180).await;
+    assert!(refused.is_err());
+    assert_eq!(keys.jwks(), before);
     server.stop().await;
 }

@@ -6,8 +6,12 @@ use nogoo9_model::renew::Answer;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Least time from one answer about a session to the next question, in seconds.
-pub(super) const ASK_GAP: UnixSeconds = 10;
+/// Least time from one answer about a session to the next question that a request waits for, in
+/// seconds.
+const ASK_GAP: UnixSeconds = 10;
+/// Likewise, to the next one in passing: while the provider is away, tokens are short, and every
+/// session is due all the time.
+const PASSING_GAP: UnixSeconds = 30;
 /// After which a flight that never ended counts as lost, in seconds.
 const LOST: UnixSeconds = 20;
 
@@ -70,14 +74,14 @@ pub(super) fn verdict(
         return Verdict::Refuse;
     }
     let asking = known.is_asking(now);
-    let gap = known
-        .asked
-        .is_some_and(|at| now >= at && now < at.saturating_add(ASK_GAP));
-    let ask = !asking && !gap;
+    let ask = |gap| !asking && !known.was_asked_within(gap, now);
     match freshness(Some(held.max(known.fresh_until)), now) {
         Freshness::Fresh => Verdict::Accept { ask: false },
-        Freshness::Due => Verdict::Accept { ask },
-        Freshness::Stale if ask || asking => Verdict::AskFirst { ask },
+        Freshness::Due => Verdict::Accept {
+            ask: ask(PASSING_GAP),
+        },
+        Freshness::Stale if asking => Verdict::AskFirst { ask: false },
+        Freshness::Stale if ask(ASK_GAP) => Verdict::AskFirst { ask: true },
         Freshness::Stale => known.settled(held, now, grace),
     }
 }
@@ -106,6 +110,11 @@ impl Known {
     pub(super) fn is_asking(&self, now: UnixSeconds) -> bool {
         self.asking
             .is_some_and(|since| now < since.saturating_add(LOST))
+    }
+
+    fn was_asked_within(&self, gap: UnixSeconds, now: UnixSeconds) -> bool {
+        self.asked
+            .is_some_and(|at| now >= at && now < at.saturating_add(gap))
     }
 
     /// Whether whoever calls this is the one who asks.

@@ -1,7 +1,7 @@
 //! The keys in use by this process, and the task that keeps them as the Secret has them.
 
-use super::load;
 use super::ring::{Ring, Rotation};
+use super::{KeyStoreError, load};
 use arc_swap::ArcSwap;
 use nogoo9_identity::jwks::Keys;
 use nogoo9_identity::keys::{KeyError, SigningKey};
@@ -24,7 +24,7 @@ pub struct Keyring(Arc<Inner>);
 struct Inner {
     ring: ArcSwap<Ring>,
     public: Keys,
-    seal: SealKey,
+    seal: ArcSwap<SealKey>,
 }
 
 impl Keyring {
@@ -37,7 +37,7 @@ impl Keyring {
         Ok(Self(Arc::new(Inner {
             public: Keys::fixed(public),
             ring: ArcSwap::from_pointee(ring),
-            seal,
+            seal: ArcSwap::from_pointee(seal),
         })))
     }
 
@@ -70,11 +70,12 @@ impl Keyring {
 
     /// What refresh tokens are sealed with.
     #[must_use]
-    pub fn seal(&self) -> &SealKey {
-        &self.0.seal
+    pub fn seal(&self) -> Arc<SealKey> {
+        self.0.seal.load_full()
     }
 
-    fn replace(&self, ring: Ring) -> Result<(), KeySetError> {
+    /// Takes what the Secret holds: all of it, since whoever deletes the Secret wants everybody out.
+    fn replace(&self, ring: Ring, seal: SealKey) -> Result<(), KeySetError> {
         let jwks = ring.jwks();
         if self.jwks() != jwks {
             // Verified with before it is signed with.
@@ -86,6 +87,7 @@ impl Keyring {
             );
         }
         self.0.ring.store(Arc::new(ring));
+        self.0.seal.store(Arc::new(seal));
         Ok(())
     }
 }
@@ -105,14 +107,27 @@ pub async fn keep(
             () = tokio::time::sleep(LOOK_EVERY) => {}
             () = stop.cancelled() => return,
         }
-        match load(client.clone(), &namespace, &rotation, clock.now()).await {
-            Ok(kept) => {
-                if let Err(error) = keyring.replace(kept.ring) {
-                    tracing::error!(%error, "the session keys cannot be used");
-                }
-            }
+        let looked = look(&keyring, client.clone(), &namespace, &rotation, clock.now());
+        if let Err(error) = looked.await {
             // Those in use stay in use.
-            Err(error) => tracing::warn!(%error, "the session keys cannot be looked at"),
+            tracing::warn!(%error, "the session keys cannot be looked at");
         }
     }
+}
+
+/// Does once what [`keep`] does every minute.
+///
+/// # Errors
+/// Why the Secret cannot be read or written; the keys in use stay in use.
+pub async fn look(
+    keyring: &Keyring,
+    client: kube::Client,
+    namespace: &str,
+    rotation: &Rotation,
+    now: UnixSeconds,
+) -> Result<(), KeyStoreError> {
+    let kept = load(client, namespace, rotation, now).await?;
+    keyring
+        .replace(kept.ring, kept.seal)
+        .map_err(KeyStoreError::Publish)
 }

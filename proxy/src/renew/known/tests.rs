@@ -29,6 +29,8 @@ fn what_becomes_of_a_request() {
     assert!(asking.begin(NOW + 900));
     let mut away = known();
     away.end(None, NOW + 900);
+    let mut in_passing = known();
+    in_passing.end(None, NOW + 700);
     let mut gone_on = known();
     gone_on.end(renewed(NOW + 1800), NOW + 900);
     let mut refused = known();
@@ -51,6 +53,10 @@ fn what_becomes_of_a_request() {
         (&away, 900, 900, Verdict::Grace),
         (&away, 900, 909, Verdict::Grace),
         (&away, 900, 910, first(true)),
+        // In passing, a little later; a clock that was put back holds up nothing.
+        (&in_passing, 900, 729, accept(false)),
+        (&in_passing, 900, 730, accept(true)),
+        (&in_passing, 900, 699, accept(true)),
         // An old cookie of a session that goes on: what is known counts.
         (&gone_on, 900, 900, accept(false)),
         (&gone_on, 900, 1499, accept(false)),
