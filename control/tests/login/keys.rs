@@ -203,8 +203,11 @@ async fn a_control_that_runs_takes_new_keys_over() {
 
     // Whoever deletes the Secret wants everybody out, and nobody's refresh token used.
     let sealed = keys.seal().seal("text", "context").expect("sealed");
-    let gone = server.secrets().delete(SECRET, &DeleteParams::default());
-    gone.await.expect("deleted");
+    server
+        .secrets()
+        .delete(SECRET, &DeleteParams::default())
+        .await
+        .expect("deleted");
     look_at(at + 120).await.expect("looked");
     assert!(!counts(&old, at + 120) && !counts(&theirs, at + 120));
     assert!(counts(&token(&keys, at + 120), at + 120));
