@@ -40,7 +40,7 @@ noon: deps-test ## Upgrade 200 workspaces at once, in use, while control is kill
 
 .PHONY: crash
 crash: deps-build ## 200,000 crash schedules of the upgrade engine, each from its seed, in 10 minutes at most
-	NOGOO9_CRASH_SCHEDULES=200000 NOGOO9_CRASH_SECONDS=600 \
+	NOGOO9_CRASH_SCHEDULES=200000 NOGOO9_CRASH_SECONDS=$${NOGOO9_CRASH_SECONDS:-600} \
 	  $(CARGO) test $(if $(filter debug,$(PROFILE)),,--release) --workspace --test schedules -- --nocapture
 
 # How long `make fuzz` takes over each of its targets.

@@ -259,6 +259,10 @@ async fn make(
             );
         }
         Write::DeleteRecord => {
+            // A claim that was asked for earlier may have arrived since.
+            if seen.record.value.delete_data {
+                cluster.delete_claims(&seen.record).await?;
+            }
             cluster.delete_record(&seen.record).await?;
             tracing::info!(workspace = id, "record deleted");
         }

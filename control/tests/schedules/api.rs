@@ -3,6 +3,7 @@
 
 use crate::request::{conflict, failure, not_found, selects, target};
 use crate::wire::{Answer, Call};
+use bytes::Bytes;
 use http::Method;
 use nogoo9_model::keys;
 use serde_json::{Map, Value, json};
@@ -73,6 +74,10 @@ pub(crate) struct Server {
     pub(crate) quota: Option<usize>,
     pub(crate) version: u64,
     uids: u64,
+    /// Objects as they are sent, each written once a version.
+    texts: BTreeMap<Key, Bytes>,
+    /// Whether answers are to be changed on their way, so that they are not sent as they are.
+    pub(crate) tampered: bool,
 }
 
 impl Server {
@@ -84,6 +89,8 @@ impl Server {
             quota: None,
             version: 100,
             uids: 0,
+            texts: BTreeMap::new(),
+            tampered: false,
         }
     }
 
@@ -102,28 +109,46 @@ impl Server {
         };
         match (&call.method, name) {
             (&Method::GET, Some(name)) => {
-                match self.objects.get(&(kind, namespace, name.clone())) {
-                    Some(object) => Answer::ok((**object).clone()),
-                    None => not_found(&name),
+                let key = (kind, namespace, name);
+                if self.objects.contains_key(&key) {
+                    self.show(&key)
+                } else {
+                    not_found(&key.2)
                 }
             }
             (&Method::GET, None) => self.list(call, kind, &namespace),
             (&Method::POST, None) => self.create(call, kind, namespace, by),
-            (&Method::PUT, Some(name)) => self.replace(call, (kind, namespace, name), by),
-            (&Method::PATCH, Some(name)) => self.patch(call, (kind, namespace, name), by),
+            (&Method::PUT, Some(name)) => self.replace(call, &(kind, namespace, name), by),
+            (&Method::PATCH, Some(name)) => self.patch(call, &(kind, namespace, name), by),
             (&Method::DELETE, Some(name)) => self.delete(call, &(kind, namespace, name), by),
             (method, _) => failure(405, "MethodNotAllowed", method.as_str()),
         }
     }
 
-    fn list(&self, call: &Call, kind: Kind, namespace: &str) -> Answer {
+    /// Answers with an object that there is.
+    fn show(&mut self, key: &Key) -> Answer {
+        if self.tampered {
+            return Answer::ok((*self.objects[key]).clone());
+        }
+        Answer::text(self.text(key))
+    }
+
+    fn text(&mut self, key: &Key) -> Bytes {
+        if let Some(text) = self.texts.get(key) {
+            return text.clone();
+        }
+        let text = Bytes::from(serde_json::to_vec(&*self.objects[key]).unwrap());
+        self.texts.insert(key.clone(), text.clone());
+        text
+    }
+
+    fn list(&mut self, call: &Call, kind: Kind, namespace: &str) -> Answer {
         let labels = call.query("labelSelector").unwrap_or_default();
         let fields = call.query("fieldSelector").unwrap_or_default();
-        let items: Vec<Value> = self
+        let found: Vec<Key> = self
             .of(kind)
             .filter(|(key, _)| key.1 == namespace)
-            .map(|(_, object)| object)
-            .filter(|object| {
+            .filter(|(_, object)| {
                 let label = |key: &str| object["metadata"]["labels"][key].as_str();
                 let field = |key: &str| {
                     let pointer = format!("/{}", key.replace('.', "/"));
@@ -131,12 +156,28 @@ impl Server {
                 };
                 selects(&labels, label) && selects(&fields, field)
             })
-            .map(|object| (**object).clone())
+            .map(|(key, _)| key.clone())
             .collect();
-        Answer::ok(json!({
+        let mut list = json!({
             "kind": "List", "apiVersion": "v1",
-            "metadata": {"resourceVersion": self.version.to_string()}, "items": items,
-        }))
+            "metadata": {"resourceVersion": self.version.to_string()},
+        });
+        if self.tampered {
+            let items = found.iter().map(|key| (*self.objects[key]).clone());
+            list["items"] = items.collect();
+            return Answer::ok(list);
+        }
+        let mut text = list.to_string().into_bytes();
+        text.pop();
+        text.extend_from_slice(b",\"items\":[");
+        for (place, key) in found.iter().enumerate() {
+            if place > 0 {
+                text.push(b',');
+            }
+            text.extend_from_slice(&self.text(key));
+        }
+        text.extend_from_slice(b"]}");
+        Answer::text(text.into())
     }
 
     fn create(&mut self, call: &Call, kind: Kind, namespace: String, by: By) -> Answer {
@@ -174,7 +215,8 @@ impl Server {
         if call.query("dryRun").is_some() {
             return Answer::ok(object);
         }
-        Answer::ok((*self.store(key, object, by)).clone())
+        self.store(key.clone(), object, by);
+        self.show(&key)
     }
 
     /// How a pod is refused, if it is.
@@ -199,8 +241,8 @@ impl Server {
         })
     }
 
-    fn replace(&mut self, call: &Call, key: Key, by: By) -> Answer {
-        let Some(old) = self.objects.get(&key).cloned() else {
+    fn replace(&mut self, call: &Call, key: &Key, by: By) -> Answer {
+        let Some(old) = self.objects.get(key).cloned() else {
             return not_found(&key.2);
         };
         let mut object = call.body.clone();
@@ -217,11 +259,12 @@ impl Server {
                 meta.insert(field.into(), value);
             }
         }
-        Answer::ok((*self.store(key, object, by)).clone())
+        self.store(key.clone(), object, by);
+        self.show(key)
     }
 
-    fn patch(&mut self, call: &Call, key: Key, by: By) -> Answer {
-        let Some(old) = self.objects.get(&key).cloned() else {
+    fn patch(&mut self, call: &Call, key: &Key, by: By) -> Answer {
+        let Some(old) = self.objects.get(key).cloned() else {
             return not_found(&key.2);
         };
         let mut object = (*old).clone();
@@ -244,7 +287,8 @@ impl Server {
                 return conflict(&key.2);
             }
         }
-        Answer::ok((*self.store(key, object, by)).clone())
+        self.store(key.clone(), object, by);
+        self.show(key)
     }
 
     fn delete(&mut self, call: &Call, key: &Key, by: By) -> Answer {
@@ -257,8 +301,9 @@ impl Server {
                 return conflict(&key.2);
             }
         }
+        let answer = self.show(key);
         self.end(key, by);
-        Answer::ok((*old).clone())
+        answer
     }
 
     /// Deletes gracefully.
@@ -298,6 +343,7 @@ impl Server {
     /// An object is gone; claims that waited for it go too.
     pub(crate) fn remove(&mut self, key: &Key, by: By) {
         let before = self.objects.remove(key);
+        self.texts.remove(key);
         self.version += 1;
         self.changes.push(Change {
             key: key.clone(),
@@ -333,6 +379,7 @@ impl Server {
         map(&mut object["metadata"])
             .insert("resourceVersion".into(), json!(self.version.to_string()));
         let after = Rc::new(object);
+        self.texts.remove(&key);
         self.objects.insert(key.clone(), after.clone());
         self.changes.push(Change {
             key,

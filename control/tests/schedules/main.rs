@@ -82,7 +82,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The command that repeats one schedule.
 const AGAIN: &str = "cargo test -p nogoo9-control --test schedules repeat -- --nocapture";
 /// Schedules in `make test`, about.
-const FEW: usize = 2_300;
+const FEW: usize = 2_050;
 /// Schedules that must notice a fault, at most.
 const PATIENCE: u64 = 1_500;
 

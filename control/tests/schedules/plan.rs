@@ -13,9 +13,14 @@ const MAIN: [&str; 4] = [
 /// Places are taken in this stride, so that a run that is cut short has seen some of everything.
 const STRIDE: usize = 7919;
 
+/// A scenario that makes few calls has so many random turns at most where the longest has one.
+const TURNS: usize = 8;
+
 /// A list of schedules.
 pub(crate) struct Plan {
     strikes: Vec<(usize, usize, Fault)>,
+    /// Which scenarios random schedules are of, and the how manieth turn of the scenario each is.
+    turns: Vec<(usize, usize)>,
     count: usize,
 }
 
@@ -36,7 +41,17 @@ impl Plan {
             !strikes.len().is_multiple_of(STRIDE),
             "choose another stride"
         );
-        Self { strikes, count }
+        let longest = lengths.iter().copied().max().unwrap_or(0);
+        let turns = (0..TURNS).flat_map(|turn| {
+            let all = lengths.iter().enumerate();
+            let short = all.filter(move |(_, length)| turn * **length <= longest);
+            short.map(move |(scenario, _)| (scenario, turn))
+        });
+        Self {
+            strikes,
+            turns: turns.collect(),
+            count,
+        }
     }
 
     /// The one at this place.
@@ -59,10 +74,11 @@ impl Plan {
         } else {
             place - strikes
         };
+        let (scenario, turn) = self.turns[random % self.turns.len()];
         Some(Schedule {
-            scenario: random % ALL.len(),
+            scenario,
             strike: None,
-            seed: (random / ALL.len()) as u64,
+            seed: (random / self.turns.len() * TURNS + turn) as u64,
         })
     }
 }

@@ -64,5 +64,5 @@ pub(crate) fn failure(code: u16, reason: &str, message: &str) -> Answer {
         "kind": "Status", "apiVersion": "v1", "status": "Failure",
         "message": message, "reason": reason, "code": code,
     });
-    Answer { code, body }
+    Answer::of(code, body)
 }

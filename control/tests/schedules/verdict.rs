@@ -139,12 +139,11 @@ impl World<'_> {
             State::Succeeded if pod.last_upgrade_error.is_some() => {
                 return Err("the pod tells of a failure".into());
             }
-            State::Cancelled if self.asks(Act::Cancel) => {
-                if pod.name != target.previous_pod_name || pod.last_upgrade_error.is_some() {
-                    return Err(format!("called off, and {} was touched", pod.name));
-                }
-            }
             _ => {}
+        }
+        let kept = pod.name == target.previous_pod_name && pod.last_upgrade_error.is_none();
+        if newest.state == State::Cancelled && self.asks(Act::Cancel) && !kept {
+            return Err(format!("called off, and {} was touched", pod.name));
         }
         // Its first pod, the upgrade's, the rollback's.
         if newest.kind == Asked::Rollback && succeeded && pod.generation < 3 {

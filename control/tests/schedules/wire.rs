@@ -2,6 +2,7 @@
 
 use crate::api::Kind;
 use crate::request::target;
+use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
 use kube::Client;
@@ -58,11 +59,25 @@ impl std::fmt::Display for Call {
 pub(crate) struct Answer {
     pub(crate) code: u16,
     pub(crate) body: Value,
+    /// The body as it is sent, where it is not to be made from that.
+    text: Option<Bytes>,
 }
 
 impl Answer {
     pub(crate) fn ok(body: Value) -> Self {
-        Self { code: 200, body }
+        Self::of(200, body)
+    }
+
+    pub(crate) fn of(code: u16, body: Value) -> Self {
+        let text = None;
+        Self { code, body, text }
+    }
+
+    pub(crate) fn text(text: Bytes) -> Self {
+        Self {
+            text: Some(text),
+            ..Self::ok(Value::Null)
+        }
     }
 }
 
@@ -124,7 +139,11 @@ impl Service<Request<Body>> for Wire {
                 .send(Waiting { call, reply })
                 .map_err(|_| "nobody listens")?;
             let answer = answer.await.map_err(|_| "the connection broke")?;
-            let mut response = Response::new(Body::from(serde_json::to_vec(&answer.body)?));
+            let text = match answer.text {
+                Some(text) => text,
+                None => serde_json::to_vec(&answer.body)?.into(),
+            };
+            let mut response = Response::new(Body::from(text));
             *response.status_mut() = http::StatusCode::from_u16(answer.code)?;
             Ok(response)
         })

@@ -162,6 +162,7 @@ impl<'a> World<'a> {
             }
         }
         let mut server = Server::new(BEGIN);
+        server.tampered = bite.is_some();
         if scenario.bulk.is_some() {
             let drivers = (0..controllers).map(|it| Actor::new(base, Some(it), BULK));
             actors.extend(drivers);
