@@ -18,6 +18,7 @@ everything=(--set sampleTemplate.enabled=true --set ingress.enabled=true --set i
   --set 'networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.name=monitoring'
   --set 'networkPolicy.workspacesFrom[0].podSelector.matchLabels.app=x'
   --set proxy.service.type=NodePort --set proxy.service.nodePort=30080 --set proxy.h2c=true
+  --set workspaces.maxPerUser=5
   --set proxy.nodeSelector.disk=ssd --set control.nodeSelector.disk=ssd --set 'image.pullSecrets={a}'
   --set 'proxy.extraArgs={--hold-max=5}' --set commonLabels.team=edge --set proxy.podLabels.a=b)
 fail=0
@@ -74,5 +75,6 @@ refused /proxy/replicas --set proxy.replicas=0
 refused /proxy/extraArgs/0 --set 'proxy.extraArgs={hold-max=5}'
 refused "which is the release's own" --set workspaces.namespace=nogoo9-system
 refused /workspaces/podSecurity --set workspaces.podSecurity=none
+refused /workspaces/maxPerUser --set workspaces.maxPerUser=-1
 refused /image/digest --set image.digest=latest
 exit $fail

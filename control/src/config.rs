@@ -5,6 +5,7 @@ use crate::session::Limits;
 use clap::Parser;
 use nogoo9_identity::policy::SessionRoles;
 use nogoo9_model::UnixSeconds;
+use nogoo9_model::limit::PerUser;
 use nogoo9_runtime::args::{Common, CommonArgs, ConfigArgs, Defaults};
 use nogoo9_runtime::config::{Configure, Problems};
 use nogoo9_runtime::secret::Secret;
@@ -60,6 +61,10 @@ struct ControlArgs {
     /// Folder with templates, one YAML or JSON file each, beside those in ConfigMaps.
     #[arg(long, env = "NOGOO9_TEMPLATES_DIR", value_name = "DIR")]
     templates_dir: Option<PathBuf>,
+    /// Most workspaces that one user may have, stopped ones counted. What is there already stays, and
+    /// upgrades never count. [default: as many as they like]
+    #[arg(long, env = "NOGOO9_MAX_WORKSPACES_PER_USER", value_name = "N")]
+    max_workspaces_per_user: Option<String>,
     /// Scopes asked for at sign-in beside `openid`. Many providers give refresh tokens, by which a
     /// session can last, only for `offline_access`. [default: profile,email]
     #[arg(
@@ -116,6 +121,8 @@ pub struct Settings {
     pub proxy_service: Option<String>,
     /// Folder with templates.
     pub templates_dir: Option<PathBuf>,
+    /// Most workspaces of one user.
+    pub max_workspaces: Option<PerUser>,
     /// Scopes asked for beside `openid`.
     pub login_scopes: Vec<String>,
     /// How long sessions last.
@@ -144,6 +151,7 @@ impl Configure for Args {
             proxy_admin,
             proxy_service,
             templates_dir,
+            max_workspaces_per_user,
             login_scopes,
             session_length,
             session_unrefreshable,
@@ -168,6 +176,7 @@ impl Configure for Args {
                 format!("`{text}` is no name of a Service: lower-case letters, digits and hyphens, as in nogoo9-proxy-admin"),
             );
         }
+        let max_workspaces = max_workspaces(max_workspaces_per_user.as_deref(), problems);
         let mut lasts = |flag, value: &Option<String>, default, bounds| {
             let seconds = problems.seconds(flag, value.as_deref(), default, bounds);
             seconds.and_then(|seconds| UnixSeconds::try_from(seconds.as_secs()).ok())
@@ -238,6 +247,7 @@ impl Configure for Args {
             proxies: proxies?,
             proxy_service: proxy_service.map(ToOwned::to_owned),
             templates_dir: templates_dir.clone(),
+            max_workspaces: max_workspaces?,
             login_scopes,
             sessions: Limits {
                 length: length?,
@@ -253,6 +263,15 @@ impl Configure for Args {
             instance,
         })
     }
+}
+
+/// `None`: not understood; within it `None`: no limit.
+fn max_workspaces(text: Option<&str>, problems: &mut Problems) -> Option<Option<PerUser>> {
+    let Some(text) = text else {
+        return Some(None);
+    };
+    let most = problems.number("max-workspaces-per-user", Some(text), 1, (1, 100_000))?;
+    PerUser::new(usize::try_from(most).ok()?).map(Some)
 }
 
 /// What was listed, or the default.
@@ -336,6 +355,7 @@ mod tests {
             "--proxy-admin=ftp://x",
             "--proxy-service=Proxy",
             "--templates-dir=/does/not/exist",
+            "--max-workspaces-per-user=0",
             "--instance=a name",
             "--login-scopes=profile,a\"b",
             "--session-length=1",
@@ -352,6 +372,7 @@ mod tests {
             "issuer",
             "listen",
             "login-scopes",
+            "max-workspaces-per-user",
             "namespace",
             "proxy-admin",
             "proxy-service",
@@ -380,6 +401,10 @@ mod tests {
         assert_eq!(settings_.login_scopes, ["profile", "email"]);
         assert_eq!(settings_.rotation.every, Some(30 * 24 * 3600));
         assert_ne!(settings_.instance, settings(&good).unwrap().instance);
+        assert_eq!(settings_.max_workspaces, None);
+        let limited = [&good[..], &["--max-workspaces-per-user=3"]].concat();
+        let limited = settings(&limited).unwrap().max_workspaces;
+        assert_eq!(limited, PerUser::new(3));
         assert_eq!(
             settings_.common.identity.audiences,
             ["http://localhost:9009/mcp"]

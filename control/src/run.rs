@@ -251,7 +251,8 @@ impl Control {
             links: Links::new(&common.public),
             metrics,
             feed: Feed::default(),
-        });
+        })
+        .with_max_workspaces(settings.max_workspaces);
         let driven = service.clone();
         let bulks =
             leadership.while_leading(stop.clone(), move |stop| bulk::run(driven.clone(), stop));

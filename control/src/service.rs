@@ -10,6 +10,7 @@ mod error;
 mod feed;
 mod ids;
 mod lifecycle;
+mod limit;
 mod links;
 mod metrics;
 mod operations;
@@ -38,6 +39,7 @@ use crate::upgrade::{Engine, Proxies};
 use nogoo9_model::UnixSeconds;
 use nogoo9_model::absent::Absent;
 use nogoo9_model::access::{Action, Caller, Denied, Target, Visibility, may};
+use nogoo9_model::limit::PerUser;
 use nogoo9_model::record::Record;
 use std::sync::Arc;
 
@@ -63,7 +65,7 @@ pub struct Parts {
 
 /// Commands and queries. Clones share everything.
 #[derive(Clone)]
-pub struct Service(Arc<Parts>);
+pub struct Service(Arc<Parts>, Option<PerUser>);
 
 type Answer<T> = Result<T, ServiceError>;
 
@@ -71,7 +73,13 @@ impl Service {
     /// A service over these parts.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        Self(Arc::new(parts))
+        Self(Arc::new(parts), None)
+    }
+
+    /// The same service, which lets no user spawn more workspaces than that.
+    #[must_use]
+    pub fn with_max_workspaces(self, limit: Option<PerUser>) -> Self {
+        Self(self.0, limit)
     }
 
     /// Workspaces that the caller may see.
@@ -113,7 +121,7 @@ impl Service {
     ) -> Answer<Workspace> {
         self.count(
             "spawn_workspace",
-            lifecycle::spawn(&self.0, caller, args).await,
+            lifecycle::spawn(&self.0, self.1, caller, args).await,
         )
     }
 
@@ -124,7 +132,7 @@ impl Service {
     pub async fn start_workspace(&self, caller: &Caller, id: &str) -> Answer<Workspace> {
         self.count(
             "start_workspace",
-            lifecycle::start(&self.0, caller, id).await,
+            lifecycle::start(&self.0, self.1, caller, id).await,
         )
     }
 
@@ -149,7 +157,7 @@ impl Service {
     pub async fn start_absent(&self, caller: &Caller, id: &str, origin: Origin) -> Answer<Absent> {
         self.count(
             "start_absent",
-            absent::start(&self.0, caller, id, origin).await,
+            absent::start(&self.0, self.1, caller, id, origin).await,
         )
     }
 

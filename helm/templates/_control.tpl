@@ -16,6 +16,9 @@ args:
 {{- if include "nogoo9.clientSecret" . }}
   - --client-secret-file=/etc/nogoo9/client/secret
 {{- end }}
+{{- with .Values.workspaces.maxPerUser }}
+  - --max-workspaces-per-user={{ int . }}
+{{- end }}
 {{- include "nogoo9.commonArgs" . | nindent 2 }}
 {{- range .Values.control.extraArgs }}
   - {{ . | quote }}

@@ -4,7 +4,7 @@ use super::{Cluster, ClusterError, Stored, limited};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{DeleteParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
 use nogoo9_model::record::Record;
 use nogoo9_model::{keys, label, name};
 
@@ -12,6 +12,8 @@ use nogoo9_model::{keys, label, name};
 const LIMIT: usize = 200 * 1024;
 /// What an upgrade under way may add to it, in bytes: it must be able to end, whatever its pods say.
 const HEADROOM: usize = 64 * 1024;
+/// Records that one call lists: they may be large.
+const PAGE: u32 = 50;
 /// Where in the Secret it is.
 const DATA: &str = "record.json";
 
@@ -33,6 +35,33 @@ impl Cluster {
     pub async fn living(&self, id: &str) -> Result<Option<Stored<Record>>, ClusterError> {
         let stored = self.record(id).await?;
         Ok(stored.filter(|stored| !stored.value.is_gone()))
+    }
+
+    /// All records of a user, read live, tombstones too; what cannot be read is left out, as it is in
+    /// every list.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn records_of(&self, owner: &str) -> Result<Vec<Stored<Record>>, ClusterError> {
+        let (kind, sub) = (keys::KIND_RECORD, label::owner(owner));
+        let theirs = format!("{}={kind},{}={sub}", keys::KIND, keys::USER_SUB);
+        let mut params = ListParams::default().labels(&theirs).limit(PAGE);
+        let mut found = Vec::new();
+        loop {
+            let page = limited("list records", owner, self.secrets_api().list(&params)).await?;
+            let records = page.items.iter().filter_map(|secret| {
+                read(secret)
+                    .inspect_err(|error| tracing::warn!(%error, "unreadable record"))
+                    .ok()
+            });
+            // Subjects that are no label share one only if their hashes do; still, it is one's own
+            // that count.
+            found.extend(records.filter(|record| record.value.owner == owner));
+            match page.metadata.continue_ {
+                Some(token) if !token.is_empty() => params = params.continue_token(&token),
+                _ => return Ok(found),
+            }
+        }
     }
 
     /// Creates a record; that no other of this name exists is what makes the id unique.

@@ -6,6 +6,7 @@ use super::{Answer, Parts, ServiceError, lifecycle, view};
 use nogoo9_model::absent::{Absent, Status, VERSION};
 use nogoo9_model::access::{Action, Caller, Denied, Target, Visibility, may};
 use nogoo9_model::keys;
+use nogoo9_model::limit::PerUser;
 use nogoo9_model::record::Record;
 
 /// Where a workspace's pages are opened.
@@ -32,13 +33,14 @@ pub(super) fn look(parts: &Parts, caller: &Caller, id: &str, origin: Origin) -> 
 
 pub(super) async fn start(
     parts: &Parts,
+    limit: Option<PerUser>,
     caller: &Caller,
     id: &str,
     origin: Origin,
 ) -> Answer<Absent> {
     // Whoever may not open it shall not learn that it is there, also if they may start it elsewhere.
     look(parts, caller, id, origin)?;
-    lifecycle::start(parts, caller, id).await?;
+    lifecycle::start(parts, limit, caller, id).await?;
     look(parts, caller, id, origin)
 }
 

@@ -8,6 +8,7 @@ use nogoo9_model::access::Denied;
 use nogoo9_model::bulk::NotResumed;
 use nogoo9_model::container::Trouble;
 use nogoo9_model::id::InvalidName;
+use nogoo9_model::limit::Exceeded;
 use nogoo9_model::personal_token::Refusal;
 use nogoo9_model::record::{NotCancelled, NotUpgraded};
 use serde::Serialize;
@@ -96,6 +97,18 @@ pub enum ServiceError {
         "nothing has failed in this operation: there is nothing to retry. Use upgrade_all_workspaces for what was skipped or cancelled"
     )]
     NothingFailed,
+    /// The owner has as many workspaces as they may.
+    #[error(
+        "{limit}: {} {}, counting stopped ones; delete one that is not needed any more, and try again once it is gone",
+        if *own { "you have" } else { "that user has" },
+        limit.have
+    )]
+    TooManyWorkspaces {
+        /// How many, and how many they may have.
+        limit: Exceeded,
+        /// Whether they are the caller.
+        own: bool,
+    },
     /// They have as many access tokens as they may.
     #[error("you have {most} access tokens already, which is as many as one may have; revoke one")]
     TooManyTokens {
@@ -223,6 +236,7 @@ impl ServiceError {
             Self::Deleting { .. }
             | Self::TooManyBulks { .. }
             | Self::TooManyTokens { .. }
+            | Self::TooManyWorkspaces { .. }
             | Self::NotCancelled(_)
             | Self::NotResumed(_)
             | Self::NotPausable
@@ -378,6 +392,24 @@ mod tests {
                 "conflict",
                 409,
                 "10 upgrades of many workspaces",
+            ),
+            (
+                ServiceError::TooManyWorkspaces {
+                    limit: Exceeded { have: 4, most: 3 },
+                    own: true,
+                },
+                "conflict",
+                409,
+                "per user (3) is reached: you have 4, counting stopped ones; delete one",
+            ),
+            (
+                ServiceError::TooManyWorkspaces {
+                    limit: Exceeded { have: 3, most: 3 },
+                    own: false,
+                },
+                "conflict",
+                409,
+                "that user has 3,",
             ),
             (
                 ServiceError::TooManyTokens { most: 20 },

@@ -3,11 +3,12 @@
 use super::types::{DeleteWorkspace, Deletion, KeepUntil, SpawnWorkspace, Status, Workspace};
 use super::volumes::exclusive;
 use super::workspaces::{show, shown};
-use super::{Answer, Parts, ServiceError, allow, ids, templates};
+use super::{Answer, Parts, ServiceError, allow, ids, limit, templates};
 use crate::cluster::ClusterError;
 use crate::template::{RenderInput, Strictness, claims, render};
 use nogoo9_model::access::{Action, Caller, Target, Visibility, may};
 use nogoo9_model::id;
+use nogoo9_model::limit::PerUser;
 use nogoo9_model::pod::TemplateRef;
 use nogoo9_model::record::{Desired, Record, Spawn, pod_object};
 use serde_json::{Map, Value};
@@ -19,6 +20,7 @@ const MAX_SUB: usize = 512;
 
 pub(super) async fn spawn(
     parts: &Parts,
+    limit: Option<PerUser>,
     caller: &Caller,
     args: SpawnWorkspace,
 ) -> Answer<Workspace> {
@@ -43,6 +45,9 @@ pub(super) async fn spawn(
         id::check_new(id)?;
     }
     let template = templates::usable(parts, caller, &args.template).await?;
+    if let Some(limit) = limit {
+        limit::room(parts, limit, caller, owner, args.id.as_deref()).await?;
+    }
     let inputs = inputs(&args);
     for _ in 0..TRIES {
         let id = args.id.clone().map_or_else(ids::workspace, Ok)?;
@@ -85,11 +90,17 @@ pub(super) async fn spawn(
             &template.name,
         )
         .await?;
+        if limit.is_some() {
+            record = record.reserve();
+        }
         match parts.cluster.create_record(&record).await {
-            Ok(()) => return Ok(spawned(parts, caller, &record).await),
+            Ok(()) => {
+                let record = limit::settle(parts, limit, caller, record, None).await?;
+                return Ok(spawned(parts, caller, &record).await);
+            }
             // Somebody chose it: theirs to choose another. Made up: make up another.
             Err(ClusterError::Exists { .. }) if args.id.is_some() => {
-                if let Some(answer) = succeed(parts, caller, &record).await? {
+                if let Some(answer) = succeed(parts, limit, caller, &record).await? {
                     return Ok(answer);
                 }
                 return Err(ServiceError::IdTaken { id: record.id });
@@ -103,7 +114,12 @@ pub(super) async fn spawn(
 
 /// Spawns the workspace under an id that its owner has just deleted and that is still remembered.
 /// `None`: it is not so.
-async fn succeed(parts: &Parts, caller: &Caller, new: &Record) -> Answer<Option<Workspace>> {
+async fn succeed(
+    parts: &Parts,
+    limit: Option<PerUser>,
+    caller: &Caller,
+    new: &Record,
+) -> Answer<Option<Workspace>> {
     let Some(stored) = parts.cluster.record(&new.id).await? else {
         return Ok(None);
     };
@@ -117,7 +133,11 @@ async fn succeed(parts: &Parts, caller: &Caller, new: &Record) -> Answer<Option<
         });
     };
     match parts.cluster.put_record(&stored, &next).await {
-        Ok(()) => Ok(Some(spawned(parts, caller, &next).await)),
+        Ok(()) => {
+            let before = Some(&stored.value);
+            let record = limit::settle(parts, limit, caller, next, before).await?;
+            Ok(Some(spawned(parts, caller, &record).await))
+        }
         Err(ClusterError::Conflict { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -184,9 +204,25 @@ fn accepted(trial: Result<(), ClusterError>, template: &str) -> Answer<()> {
     }
 }
 
-pub(super) async fn start(parts: &Parts, caller: &Caller, id: &str) -> Answer<Workspace> {
+pub(super) async fn start(
+    parts: &Parts,
+    limit: Option<PerUser>,
+    caller: &Caller,
+    id: &str,
+) -> Answer<Workspace> {
+    if let Some(limit) = limit
+        && let Some(stored) = parts.cluster.living(id).await?
+        && stored.value.reserved
+        && stored.value.desired == Desired::Stopped
+    {
+        let record = allow(caller, Action::Manage, Some(&stored.value))?;
+        let record = limit::let_in(parts, limit, caller, &record.owner, id).await?;
+        return Ok(spawned(parts, caller, &record).await);
+    }
     let record = change(parts, caller, id, "started", |record| {
         match record.desired {
+            // It is this moment being spawned, and not let in yet.
+            Desired::Stopped if record.reserved && limit.is_some() => Err(ServiceError::Contended),
             Desired::Deleted => Err(ServiceError::Deleting { id: id.to_owned() }),
             Desired::Running | Desired::Stopped => Ok(record.start()),
         }

@@ -15,6 +15,7 @@ mod claims;
 mod console;
 mod events;
 mod lifecycle;
+mod limit;
 mod listing;
 mod mcp;
 mod rollback;

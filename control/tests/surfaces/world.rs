@@ -19,6 +19,7 @@ use nogoo9_model::name;
 use nogoo9_runtime::config::{Loaded, load};
 use nogoo9_runtime::kube::{Connection, Retry, connect};
 use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -36,6 +37,7 @@ pub(crate) struct World {
     pub(crate) http: reqwest::Client,
     pub(crate) admin: Client,
     connection: Connection,
+    kubeconfig: PathBuf,
     issuer: String,
     signer: SessionSigner,
     idp_dir: TempDir,
@@ -77,6 +79,11 @@ async fn listener() -> (TcpListener, u16) {
 
 impl World {
     pub(crate) async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// With more flags for control.
+    pub(crate) async fn start_with(flags: &[&str]) -> Self {
         static PROVIDER: Once = Once::new();
         PROVIDER.call_once(|| {
             let _ = rustls::crypto::ring::default_provider().install_default();
@@ -97,28 +104,10 @@ impl World {
         tokio::spawn(idp.serve(idp_listener, stop.clone()));
         let connection = connect(Some(&kubeconfig), Retry::Off).await.unwrap();
         connection.check(WORKSPACES).await.unwrap();
-        let settings = settings(&[
-            format!("--public-url=http://localhost:{port}"),
-            "--path-mode".into(),
-            format!("--issuer={issuer}"),
-            "--client-id=nogoo9".into(),
-            format!("--kubeconfig={}", kubeconfig.display()),
-        ]);
+        let settings = settings(port, &issuer, &kubeconfig, flags);
         let key = SigningKey::generate().unwrap();
         let again = SigningKey::from_pem(&key.to_pem().unwrap()).unwrap();
-        let control = Control::start(
-            &settings,
-            &connection,
-            &Keyring::alone(key).unwrap(),
-            Metrics::default(),
-            Gauges::default(),
-            stop.clone(),
-        )
-        .unwrap();
-        tokio::join!(control.caches.synced(), control.templates.synced());
-        let stopped = stop.clone().cancelled_owned();
-        let server = axum::serve(public, control.router).with_graceful_shutdown(stopped);
-        tokio::spawn(async move { server.await });
+        serve(&settings, &connection, key, public, &stop).await;
         Self {
             url: format!("http://localhost:{port}"),
             http: reqwest::Client::builder()
@@ -128,12 +117,24 @@ impl World {
                 .unwrap(),
             admin,
             connection,
+            kubeconfig,
             issuer,
             signer: SessionSigner::new(again, settings.common.public.url.as_str()),
             idp_dir,
             _api_dir,
             stop,
         }
+    }
+
+    /// Another control beside it on the same cluster: its URL.
+    pub(crate) async fn another(&self, flags: &[&str]) -> String {
+        let (public, port) = listener().await;
+        let settings = settings(port, &self.issuer, &self.kubeconfig, flags);
+        let connection = connect(Some(&self.kubeconfig), Retry::Off).await.unwrap();
+        connection.check(WORKSPACES).await.unwrap();
+        let key = SigningKey::generate().unwrap();
+        serve(&settings, &connection, key, public, &self.stop).await;
+        format!("http://localhost:{port}")
     }
 
     pub(crate) fn token(&self, user: &str) -> String {
@@ -410,7 +411,7 @@ impl World {
     }
 }
 
-async fn api_server(stop: &CancellationToken) -> (TempDir, std::path::PathBuf, Client) {
+async fn api_server(stop: &CancellationToken) -> (TempDir, PathBuf, Client) {
     let folder = tempfile::tempdir().unwrap();
     let token = |name: &str| format!("{name}-token-of-this-test");
     let tokens = Tokens {
@@ -446,10 +447,40 @@ async fn api_server(stop: &CancellationToken) -> (TempDir, std::path::PathBuf, C
     (folder, control, admin)
 }
 
-fn settings(flags: &[String]) -> Settings {
-    let line = std::iter::once("nogoo9-control".to_owned())
-        .chain(flags.iter().cloned())
-        .map(Into::into);
+/// Control with all its parts, on that listener.
+async fn serve(
+    settings: &Settings,
+    connection: &Connection,
+    key: SigningKey,
+    public: TcpListener,
+    stop: &CancellationToken,
+) {
+    let control = Control::start(
+        settings,
+        connection,
+        &Keyring::alone(key).unwrap(),
+        Metrics::default(),
+        Gauges::default(),
+        stop.clone(),
+    )
+    .unwrap();
+    tokio::join!(control.caches.synced(), control.templates.synced());
+    let stopped = stop.clone().cancelled_owned();
+    let server = axum::serve(public, control.router).with_graceful_shutdown(stopped);
+    tokio::spawn(async move { server.await });
+}
+
+fn settings(port: u16, issuer: &str, kubeconfig: &Path, flags: &[&str]) -> Settings {
+    let own = [
+        "nogoo9-control".to_owned(),
+        format!("--public-url=http://localhost:{port}"),
+        "--path-mode".into(),
+        format!("--issuer={issuer}"),
+        "--client-id=nogoo9".into(),
+        format!("--kubeconfig={}", kubeconfig.display()),
+    ];
+    let line = own.into_iter().map(Into::into);
+    let line = line.chain(flags.iter().map(Into::into));
     match load::<Args>(line) {
         Ok(Loaded::Run(settings)) => settings,
         other => panic!("{:?}", other.err().map(|error| error.to_string())),

@@ -151,6 +151,7 @@ fn record(found: &Found, holder: &[&PodView], claim: impl Fn(&str) -> Claim) -> 
             .clone(),
         since: view.since,
         desired: Desired::Running,
+        reserved: false,
         template: view.template.clone(),
         inherited: inputs.is_none().then(|| carry::inherited(&manifest)),
         inputs: inputs.unwrap_or_default(),

@@ -15,6 +15,7 @@ pub mod container;
 pub mod id;
 pub mod keys;
 pub mod label;
+pub mod limit;
 pub mod mode;
 pub mod name;
 pub mod operation;

@@ -204,6 +204,10 @@ pub struct Record {
     pub since: UnixSeconds,
     /// What its owner wants.
     pub desired: Desired,
+    /// Whether its owner's limit has not let it in yet: see [`crate::limit`]. Such a workspace is
+    /// stopped, and never had a pod.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub reserved: bool,
     /// Template of [`Self::manifest`].
     pub template: TemplateRef,
     /// What the user set at spawn.

@@ -109,6 +109,7 @@ impl Record {
             name: spawn.name,
             since: now,
             desired: Desired::Running,
+            reserved: false,
             template: spawn.template,
             inputs: spawn.inputs,
             generation: 1,
@@ -144,12 +145,26 @@ impl Record {
         )
     }
 
+    /// The record of a new workspace that takes its place and does not run yet.
+    #[must_use]
+    pub fn reserve(&self) -> Self {
+        Self {
+            desired: Desired::Stopped,
+            reserved: true,
+            ..self.clone()
+        }
+    }
+
     /// The record of the same workspace, wanted running. `None`: it is already, or is being deleted.
     #[must_use]
     pub fn start(&self) -> Option<Self> {
         (self.desired == Desired::Stopped).then(|| {
             let mut next = self.clone();
             next.desired = Desired::Running;
+            // The pod that was planned for it was never asked for.
+            if std::mem::take(&mut next.reserved) {
+                return next;
+            }
             next.replacements = Replacements::default();
             next.plan_next_pod();
             next

@@ -110,6 +110,26 @@ fn desired_state_changes_once() {
 }
 
 #[test]
+fn what_is_reserved_runs_as_it_was_planned_once_it_is_let_in() {
+    let reserved = spawned().reserve();
+    assert_eq!(
+        (reserved.desired, reserved.reserved, &reserved.pod),
+        (Desired::Stopped, true, &spawned().pod)
+    );
+    let stored = serde_json::to_value(&reserved).unwrap();
+    assert_eq!(serde_json::from_value::<Record>(stored).unwrap(), reserved);
+    assert!(reserved.stop().is_none());
+    assert_eq!(reserved.start().unwrap(), spawned());
+    assert_eq!(
+        reserved.begin_upgrade(intent("v2"), 1).unwrap_err(),
+        NotUpgraded::NotRunning
+    );
+    // Of records without a limit nothing is stored but what was always.
+    let plain = serde_json::to_value(spawned()).unwrap();
+    assert!(plain.get("reserved").is_none());
+}
+
+#[test]
 fn a_record_survives_storage_and_fields_of_the_future() {
     let begun = running().begin_upgrade(intent("v2"), 2000).unwrap();
     let mut stored = serde_json::to_value(&begun).unwrap();
