@@ -56,6 +56,7 @@ impl Edge {
             roles: vec!["user".to_owned(), "team-blue".to_owned()],
             sid: "s-1".to_owned(),
             expires: NOW + 3600,
+            fresh_until: Some(NOW + 900),
         };
         let token = SessionSigner::new(key, CONSOLE)
             .sign_session(&session, HOST, NOW)

@@ -12,6 +12,7 @@ mod personal_tokens;
 mod pods;
 mod quotas;
 mod records;
+mod sessions;
 
 pub use caches::{Caches, Listed};
 pub use cap::{Capped, DeletionCap};

@@ -1,12 +1,21 @@
 //! Control's flags, and the settings they become.
 
+use crate::login::keys::ring::Rotation;
+use crate::session::Limits;
 use clap::Parser;
+use nogoo9_identity::policy::SessionRoles;
+use nogoo9_model::UnixSeconds;
 use nogoo9_model::limit::PerUser;
 use nogoo9_runtime::args::{Common, CommonArgs, ConfigArgs, Defaults};
 use nogoo9_runtime::config::{Configure, Problems};
 use nogoo9_runtime::secret::Secret;
 use std::path::PathBuf;
 use url::Url;
+
+const HOUR: u64 = 3600;
+const DAY: u64 = 24 * HOUR;
+/// Least time between two changes of keys, in seconds: several times what publishing one takes.
+const SHORTEST_ROTATION: UnixSeconds = 3600;
 
 /// The co-process of the nogoo9 edge: MCP tools, JSON API, sign-in, and background upgrades of
 /// cloud workspaces.
@@ -56,6 +65,38 @@ struct ControlArgs {
     /// upgrades never count. [default: as many as they like]
     #[arg(long, env = "NOGOO9_MAX_WORKSPACES_PER_USER", value_name = "N")]
     max_workspaces_per_user: Option<String>,
+    /// Scopes asked for at sign-in beside `openid`. Many providers give refresh tokens, by which a
+    /// session can last, only for `offline_access`. [default: profile,email]
+    #[arg(
+        long,
+        env = "NOGOO9_LOGIN_SCOPES",
+        value_name = "SCOPE",
+        value_delimiter = ','
+    )]
+    login_scopes: Vec<String>,
+    /// How long a browser session lasts. [default: 43200]
+    #[arg(long, env = "NOGOO9_SESSION_LENGTH", value_name = "SECONDS")]
+    session_length: Option<String>,
+    /// How long one lasts whose provider gives no refresh token, and so cannot be asked whether it
+    /// still vouches for it. [default: 3600]
+    #[arg(long, env = "NOGOO9_SESSION_UNREFRESHABLE", value_name = "SECONDS")]
+    session_unrefreshable: Option<String>,
+    /// How long beyond its quarter of an hour a session is accepted while the API server is away.
+    /// [default: 3600]
+    #[arg(long, env = "NOGOO9_SESSION_GRACE", value_name = "SECONDS")]
+    session_grace: Option<String>,
+    /// Roles that a session carries beside nogoo9's own, for `visibility` and pods: names, or
+    /// beginnings that end in `*`. 32 at most are kept. [default: *]
+    #[arg(
+        long,
+        env = "NOGOO9_SESSION_ROLES",
+        value_name = "ROLE",
+        value_delimiter = ','
+    )]
+    session_roles: Vec<String>,
+    /// How long sessions are signed with one key; 0: for ever. [default: 2592000]
+    #[arg(long, env = "NOGOO9_SESSION_KEY_ROTATION", value_name = "SECONDS")]
+    session_key_rotation: Option<String>,
     /// Name by which this one of several stands for election; no other may have it. One that starts
     /// again under the same name goes on at once.
     /// [default: the host's name and something by chance]
@@ -82,6 +123,14 @@ pub struct Settings {
     pub templates_dir: Option<PathBuf>,
     /// Most workspaces of one user.
     pub max_workspaces: Option<PerUser>,
+    /// Scopes asked for beside `openid`.
+    pub login_scopes: Vec<String>,
+    /// How long sessions last.
+    pub sessions: Limits,
+    /// Roles that sessions carry.
+    pub session_roles: SessionRoles,
+    /// When the keys of sessions change.
+    pub rotation: Rotation,
     /// Name among several.
     pub instance: String,
 }
@@ -103,6 +152,12 @@ impl Configure for Args {
             proxy_service,
             templates_dir,
             max_workspaces_per_user,
+            login_scopes,
+            session_length,
+            session_unrefreshable,
+            session_grace,
+            session_roles,
+            session_key_rotation,
             instance,
         } = &self.control;
         let common = self.common.resolve(&Defaults::CONTROL, problems);
@@ -122,6 +177,42 @@ impl Configure for Args {
             );
         }
         let max_workspaces = max_workspaces(max_workspaces_per_user.as_deref(), problems);
+        let mut lasts = |flag, value: &Option<String>, default, bounds| {
+            let seconds = problems.seconds(flag, value.as_deref(), default, bounds);
+            seconds.and_then(|seconds| UnixSeconds::try_from(seconds.as_secs()).ok())
+        };
+        let length = lasts(
+            "session-length",
+            session_length,
+            12 * HOUR,
+            (HOUR / 4, 30 * DAY),
+        );
+        let unrefreshable = lasts(
+            "session-unrefreshable",
+            session_unrefreshable,
+            HOUR,
+            (60, 30 * DAY),
+        );
+        let grace = lasts("session-grace", session_grace, HOUR, (0, DAY));
+        let every = lasts(
+            "session-key-rotation",
+            session_key_rotation,
+            30 * DAY,
+            (0, 3650 * DAY),
+        );
+        if every.is_some_and(|every| every > 0 && every < SHORTEST_ROTATION) {
+            problems.add(
+                "session-key-rotation",
+                format!("must be 0, for never, or at least {SHORTEST_ROTATION}: a key is published a quarter of an hour before its first use"),
+            );
+        }
+        let login_scopes = listed(login_scopes, &["profile", "email"]);
+        if let Some(wrong) = login_scopes.iter().find(|scope| !is_scope(scope)) {
+            problems.add(
+                "login-scopes",
+                format!("`{wrong}` is no scope: visible ASCII without quotes and backslashes, as in profile,email,offline_access"),
+            );
+        }
         let instance = instance.clone().unwrap_or_else(by_chance);
         if !is_instance_name(&instance) {
             problems.add(
@@ -157,6 +248,18 @@ impl Configure for Args {
             proxy_service: proxy_service.map(ToOwned::to_owned),
             templates_dir: templates_dir.clone(),
             max_workspaces: max_workspaces?,
+            login_scopes,
+            sessions: Limits {
+                length: length?,
+                unrefreshable: unrefreshable?,
+                grace: grace?,
+            },
+            session_roles: SessionRoles::new(listed(session_roles, &["*"])),
+            rotation: Rotation {
+                every: every.filter(|every| *every > 0),
+                // What an earlier setting has made may live longer than what this one makes.
+                life: length?.max(30 * 24 * 3600),
+            },
             instance,
         })
     }
@@ -169,6 +272,26 @@ fn max_workspaces(text: Option<&str>, problems: &mut Problems) -> Option<Option<
     };
     let most = problems.number("max-workspaces-per-user", Some(text), 1, (1, 100_000))?;
     PerUser::new(usize::try_from(most).ok()?).map(Some)
+}
+
+/// What was listed, or the default.
+fn listed(values: &[String], default: &[&str]) -> Vec<String> {
+    let given: Vec<String> = values
+        .iter()
+        .map(|value| value.trim().to_owned())
+        .filter(|value| !value.is_empty())
+        .collect();
+    if values.is_empty() {
+        default.iter().map(|&one| one.to_owned()).collect()
+    } else {
+        given
+    }
+}
+
+/// RFC 6749, appendix A.4.
+fn is_scope(scope: &str) -> bool {
+    let allowed = |b: u8| b.is_ascii_graphic() && b != b'"' && b != b'\\';
+    scope.bytes().all(allowed)
 }
 
 /// A name that nobody else has.
@@ -234,6 +357,11 @@ mod tests {
             "--templates-dir=/does/not/exist",
             "--max-workspaces-per-user=0",
             "--instance=a name",
+            "--login-scopes=profile,a\"b",
+            "--session-length=1",
+            "--session-unrefreshable=never",
+            "--session-grace=-1",
+            "--session-key-rotation=5",
         ])
         .unwrap_err();
         flags.sort();
@@ -243,11 +371,16 @@ mod tests {
             "instance",
             "issuer",
             "listen",
+            "login-scopes",
             "max-workspaces-per-user",
             "namespace",
             "proxy-admin",
             "proxy-service",
             "public-url",
+            "session-grace",
+            "session-key-rotation",
+            "session-length",
+            "session-unrefreshable",
             "templates-dir",
         ];
         assert_eq!(flags, expected);
@@ -263,6 +396,10 @@ mod tests {
         let settings_ = settings(&good).unwrap();
         assert_eq!(settings_.namespace, "nogoo9-system");
         assert_eq!(settings_.common.public.listen.port(), 9010);
+        assert_eq!(settings_.sessions, Limits::default());
+        assert_eq!(settings_.session_roles, SessionRoles::all());
+        assert_eq!(settings_.login_scopes, ["profile", "email"]);
+        assert_eq!(settings_.rotation.every, Some(30 * 24 * 3600));
         assert_ne!(settings_.instance, settings(&good).unwrap().instance);
         assert_eq!(settings_.max_workspaces, None);
         let limited = [&good[..], &["--max-workspaces-per-user=3"]].concat();

@@ -15,5 +15,6 @@ pub mod mcp;
 pub mod personal;
 pub mod run;
 pub mod service;
+pub mod session;
 pub mod template;
 pub mod upgrade;

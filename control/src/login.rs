@@ -8,11 +8,13 @@
 //! | `POST /auth/logout` | the session ends, here and at the provider |
 //! | `GET /auth/open?host=&return=&n=` | signs a hand-over code for a workspace's host |
 //! | `GET /.nogoo9/login?code=&return=` | on the workspace's host: code for cookie |
+//! | `POST /.nogoo9/renew` | for proxies: do these sessions go on, and by which tokens |
 //! | `GET /.well-known/nogoo9-session-keys.json` | public keys for proxies |
 //! | `GET /.well-known/oauth-protected-resource[/mcp]` | where MCP clients get tokens |
 //!
-//! Nothing is stored: what must be remembered between two requests is in a signed cookie or code
-//! ([`nogoo9_identity::code`]).
+//! What must be remembered between two requests of a login or a hand-over is in a signed cookie or
+//! code ([`nogoo9_identity::code`]). A session has a record ([`crate::session`]), which decides every
+//! quarter of an hour whether it goes on.
 
 mod callback;
 mod config;
@@ -22,21 +24,24 @@ mod logout;
 mod page;
 mod params;
 mod provider;
+mod renew;
+mod renewals;
 mod reply;
 mod return_path;
 mod start;
 mod well_known;
 
-pub use config::{LoginConfig, SESSION_TTL};
+pub use config::LoginConfig;
 pub use provider::ProviderError;
+pub use renew::{Kept, Renewal};
 pub use return_path::{safe_return, safe_workspace_return};
 
+use crate::cluster::Cluster;
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
+use keys::Keyring;
 use nogoo9_identity::code::Codes;
-use nogoo9_identity::jwks::Keys;
-use nogoo9_identity::keys::public_jwks;
-use nogoo9_identity::keyset::{KeySet, KeySetError};
 use nogoo9_identity::policy::ClaimPolicy;
 use nogoo9_identity::session::{SessionSigner, Sessions};
 use nogoo9_model::UnixSeconds;
@@ -51,44 +56,38 @@ pub type Clock = Arc<dyn Fn() -> UnixSeconds + Send + Sync>;
 pub struct Login {
     config: LoginConfig,
     policy: Arc<ClaimPolicy>,
-    signer: SessionSigner,
+    keys: Keyring,
+    cluster: Cluster,
     sessions: Sessions,
     codes: Codes,
     provider: Provider,
-    /// What is served to proxies.
-    jwks: String,
+    turns: renew::Turns,
     clock: Clock,
 }
 
 impl Login {
     /// Puts login together. Calls nobody: the provider is asked when the first person signs in.
-    ///
-    /// # Errors
-    /// The public half of the signer's key cannot be read back, which would be a fault of ours.
+    /// Records of sessions are kept in `cluster`.
+    #[must_use]
     pub fn new(
         config: LoginConfig,
         policy: Arc<ClaimPolicy>,
-        signer: SessionSigner,
+        keys: Keyring,
+        cluster: Cluster,
         clock: Clock,
-    ) -> Result<Self, KeySetError> {
-        let jwks = public_jwks([signer.key()]);
-        let keys = Keys::fixed(KeySet::parse(jwks.as_bytes())?);
-        Ok(Self {
-            sessions: Sessions::new(config.token_issuer(), Arc::clone(&policy), keys.clone()),
-            codes: Codes::new(config.token_issuer(), keys),
+    ) -> Self {
+        let (issuer, public) = (config.token_issuer(), keys.public());
+        Self {
+            sessions: Sessions::new(issuer, Arc::clone(&policy), public.clone()),
+            codes: Codes::new(issuer, public.clone()),
             provider: Provider::new(&config),
+            turns: renew::Turns::default(),
             config,
             policy,
-            signer,
-            jwks,
+            keys,
+            cluster,
             clock,
-        })
-    }
-
-    /// The public keys of its signer, for control's own [`Sessions`] verifier.
-    #[must_use]
-    pub fn session_keys(&self) -> Keys {
-        self.sessions.keys().clone()
+        }
     }
 
     /// Sets the least time between two discoveries that an unknown key of the provider causes; ten
@@ -97,6 +96,12 @@ impl Login {
     pub fn with_discovery_gap(mut self, gap: Duration) -> Self {
         self.provider.set_min_gap(gap);
         self
+    }
+
+    /// Signs with the key of this moment.
+    fn signer(&self) -> SessionSigner {
+        let key = self.keys.signing(self.now());
+        SessionSigner::new(key, self.config.token_issuer())
     }
 
     fn now(&self) -> UnixSeconds {
@@ -112,6 +117,10 @@ pub fn router(login: Arc<Login>) -> Router {
         .route("/auth/logout", post(logout::logout))
         .route("/auth/open", get(handover::open))
         .route("/.nogoo9/login", get(handover::redeem))
+        .route(
+            nogoo9_model::renew::PATH,
+            post(renewals::renew).layer(DefaultBodyLimit::max(renewals::MAX_BODY)),
+        )
         .route(well_known::SESSION_KEYS, get(well_known::session_keys))
         .route(
             nogoo9_identity::challenge::METADATA_PATH,

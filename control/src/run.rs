@@ -5,19 +5,19 @@ use crate::cluster::{Caches, Cluster, DeletionCap};
 use crate::config::Settings;
 use crate::http::{App, Auth, limits, router};
 use crate::lease::Election;
-use crate::login::{self, Login, LoginConfig, SESSION_TTL};
+use crate::login::keys::{Keyring, keep, load_or_create};
+use crate::login::{self, Login, LoginConfig};
 use crate::personal::{PersonalTokens, sweep_expired};
 use crate::service::{Feed, Links, Metrics, Parts, Service};
+use crate::session::sweep;
 use crate::template::source::Source;
 use crate::upgrade::{Discovery, Engine, EngineConfig, Proxies};
 use anyhow::Context as _;
 use axum::Router;
 use nogoo9_identity::bearer::{BearerConfig, Bearers};
 use nogoo9_identity::jwks::Keys;
-use nogoo9_identity::keys::{SigningKey, public_jwks};
-use nogoo9_identity::keyset::KeySet;
 use nogoo9_identity::policy::ClaimPolicy;
-use nogoo9_identity::session::{SessionSigner, Sessions};
+use nogoo9_identity::session::Sessions;
 use nogoo9_identity::source::KeySource;
 use nogoo9_identity::{Authenticator, Roots};
 use nogoo9_model::access::Role;
@@ -35,7 +35,7 @@ use url::Url;
 
 /// How long open requests and passes may take to finish once stopping.
 const STOP_GRACE: Duration = Duration::from_secs(8);
-/// First pause before the session key is asked for again; doubles up to [`MAX_PAUSE`].
+/// First pause before the session keys are asked for again; doubles up to [`MAX_PAUSE`].
 const MIN_PAUSE: Duration = Duration::from_millis(500);
 /// Longest such pause.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
@@ -72,14 +72,23 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         admin_stop.clone(),
     ));
 
-    let Some(key) = session_key(&connection, &settings.namespace, &shutdown.graceful).await? else {
+    let Some(keys) = session_keys(&connection, &settings, &shutdown.graceful).await? else {
         return Ok(());
     };
     keys_check.ready();
+    let kept = keep(
+        keys.clone(),
+        connection.client.clone(),
+        settings.namespace.clone(),
+        settings.rotation,
+        connection.clock.clone(),
+        shutdown.graceful.clone(),
+    );
+    tokio::spawn(kept);
     let control = Control::start(
         &settings,
         &connection,
-        key,
+        &keys,
         metrics,
         gauges,
         shutdown.graceful.clone(),
@@ -115,18 +124,20 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The session key, from the cluster, as soon as it answers. `None`: stopped meanwhile.
-async fn session_key(
+/// The session keys, from the cluster, as soon as it answers. `None`: stopped meanwhile.
+async fn session_keys(
     connection: &Connection,
-    namespace: &str,
+    settings: &Settings,
     stop: &CancellationToken,
-) -> anyhow::Result<Option<SigningKey>> {
+) -> anyhow::Result<Option<Keyring>> {
     let mut pause = MIN_PAUSE;
     loop {
-        match login::keys::load_or_create(connection.client.clone(), namespace).await {
-            Ok(key) => return Ok(Some(key)),
+        let client = connection.client.clone();
+        let now = connection.clock.now();
+        match load_or_create(client, &settings.namespace, &settings.rotation, now).await {
+            Ok(keys) => return Ok(Some(keys)),
             Err(error) if error.is_transient() => {
-                tracing::warn!(%error, "no session key yet; trying again");
+                tracing::warn!(%error, "no session keys yet; trying again");
             }
             Err(error) => return Err(error.into()),
         }
@@ -182,7 +193,7 @@ impl Control {
     pub fn start(
         settings: &Settings,
         connection: &Connection,
-        key: SigningKey,
+        keys: &Keyring,
         metrics: Metrics,
         gauges: Gauges,
         stop: CancellationToken,
@@ -217,13 +228,20 @@ impl Control {
         let (election, leadership) = Election::start(cluster.clone(), instance, gauges.leader);
         let worker = worker.run(caches.clone(), leadership.clone(), stop.clone());
         let worker = tokio::spawn(worker);
+        let swept = cluster.clone();
+        let sessions = leadership
+            .clone()
+            .while_leading(stop.clone(), move |stop| sweep(swept.clone(), stop));
+        let sessions = tokio::spawn(sessions);
         let policy = Arc::new(policy(settings));
+        let login = login(settings, policy.clone(), keys.clone(), &cluster, connection);
+        let login = Arc::new(login);
         let personal = PersonalTokens::new(cluster.clone(), policy.clone());
         let swept = cluster.clone();
-        let sweep = leadership
+        let tokens = leadership
             .clone()
             .while_leading(stop.clone(), move |stop| sweep_expired(swept.clone(), stop));
-        let sweep = tokio::spawn(sweep);
+        let tokens = tokio::spawn(tokens);
         let service = Service::new(Parts {
             cluster,
             caches: caches.clone(),
@@ -240,13 +258,13 @@ impl Control {
             leadership.while_leading(stop.clone(), move |stop| bulk::run(driven.clone(), stop));
         let bulks = tokio::spawn(bulks);
 
-        let (authenticator, refresher) = authenticator(settings, &key, &policy)?;
+        let (authenticator, refresher) = authenticator(settings, keys, &policy)?;
         let refresher = AbortOnDropHandle::new(refresher);
-        let login = login(settings, policy, key, connection)?;
         let app = App {
             service,
             auth: Auth::new(
                 Arc::new(authenticator),
+                login.clone(),
                 personal,
                 &common.public.url,
                 connection.clock.clone(),
@@ -255,11 +273,11 @@ impl Control {
             issuer: Url::parse(&common.identity.issuer).context("--issuer is no URL")?,
             stop: stop.clone(),
         };
-        let router = limits(router(app).merge(login::router(Arc::new(login))));
+        let router = limits(router(app).merge(login::router(login)));
         let engine = tokio::spawn(async move {
             // Keys are refreshed for as long as the engine runs.
             let _refresher = refresher;
-            if let Err(error) = tokio::try_join!(worker, bulks, sweep) {
+            if let Err(error) = tokio::try_join!(worker, bulks, sessions, tokens) {
                 tracing::error!(%error, "the engine ended by itself");
                 stop.cancel();
             }
@@ -297,7 +315,7 @@ fn issuer_roots(settings: &Settings) -> Roots {
 
 fn authenticator(
     settings: &Settings,
-    key: &SigningKey,
+    keys: &Keyring,
     policy: &Arc<ClaimPolicy>,
 ) -> anyhow::Result<(Authenticator, JoinHandle<()>)> {
     let identity = &settings.common.identity;
@@ -328,10 +346,8 @@ fn authenticator(
     let refresher = tokio::spawn(async move {
         futures::future::join_all(refreshers).await;
     });
-    let own =
-        KeySet::parse(public_jwks([key]).as_bytes()).context("the session key cannot be used")?;
     let public = &settings.common.public.url;
-    let sessions = Sessions::new(public.as_str(), policy.clone(), Keys::fixed(own));
+    let sessions = Sessions::new(public.as_str(), policy.clone(), keys.public().clone());
     let names = nogoo9_identity::cookie::CookieNames::new(public.scheme() == "https");
     Ok((Authenticator::new(bearers, sessions, names), refresher))
 }
@@ -339,9 +355,10 @@ fn authenticator(
 fn login(
     settings: &Settings,
     policy: Arc<ClaimPolicy>,
-    key: SigningKey,
+    keys: Keyring,
+    cluster: &Cluster,
     connection: &Connection,
-) -> anyhow::Result<Login> {
+) -> Login {
     let (public, identity) = (&settings.common.public, &settings.common.identity);
     let config = LoginConfig {
         public_url: public.url.clone(),
@@ -356,11 +373,11 @@ fn login(
         // The browser's session rests on the ID token; no access token of its own is needed.
         resource: None,
         audience: identity.audiences.first().cloned().unwrap_or_default(),
-        scopes: vec!["profile".into(), "email".into()],
-        session_ttl: SESSION_TTL,
+        scopes: settings.login_scopes.clone(),
+        limits: settings.sessions,
+        session_roles: settings.session_roles.clone(),
     };
     let clock = connection.clock.clone();
-    let signer = SessionSigner::new(key, config.token_issuer());
-    Login::new(config, policy, signer, Arc::new(move || clock.now()))
-        .context("the session key cannot be used")
+    let clock = Arc::new(move || clock.now());
+    Login::new(config, policy, keys, cluster.clone(), clock)
 }

@@ -15,6 +15,7 @@ mod links;
 mod metrics;
 mod operations;
 mod rollback;
+mod sessions;
 mod templates;
 mod tokens;
 mod types;
@@ -337,6 +338,49 @@ impl Service {
     /// [`ServiceError`].
     pub async fn get_template(&self, caller: &Caller, name: &str) -> Answer<Template> {
         self.count("get_template", templates::get(&self.0, caller, name).await)
+    }
+
+    /// The caller's browser sessions; `current` is the `sid` of the one that asks.
+    ///
+    /// # Errors
+    /// [`ServiceError`].
+    pub async fn list_sessions(&self, caller: &Caller, current: Option<&str>) -> Answer<Sessions> {
+        self.count(
+            "list_sessions",
+            sessions::list(&self.0, caller, current).await,
+        )
+    }
+
+    /// Ends one of the caller's browser sessions.
+    ///
+    /// # Errors
+    /// [`ServiceError`].
+    pub async fn end_session(
+        &self,
+        caller: &Caller,
+        by: Credential,
+        id: &str,
+    ) -> Answer<EndedSessions> {
+        self.count(
+            "end_session",
+            sessions::end_one(&self.0, caller, by, id).await,
+        )
+    }
+
+    /// Ends all of the caller's browser sessions but the one that asks.
+    ///
+    /// # Errors
+    /// [`ServiceError`].
+    pub async fn end_other_sessions(
+        &self,
+        caller: &Caller,
+        by: Credential,
+        current: Option<&str>,
+    ) -> Answer<EndedSessions> {
+        self.count(
+            "end_other_sessions",
+            sessions::end_others(&self.0, caller, by, current).await,
+        )
     }
 
     /// Makes a personal access token for the caller, who is known by `by`.

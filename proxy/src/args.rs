@@ -38,6 +38,10 @@ pub struct ProxyArgs {
     /// does not answer. [default: asked of control]
     #[arg(long, env = "NOGOO9_SESSION_KEYS", value_name = "URL|FILE|URL,FILE")]
     pub session_keys: Option<String>,
+    /// How long beyond its quarter of an hour a browser session is accepted while control cannot be
+    /// asked whether it goes on: the price of serving on without control. [default: 3600]
+    #[arg(long, env = "NOGOO9_SESSION_GRACE", value_name = "SECONDS")]
+    pub session_grace: Option<String>,
     /// Longest time that a request waits for its workspace to have a pod. [default: 30]
     #[arg(long, env = "NOGOO9_HOLD_TIMEOUT", value_name = "SECONDS")]
     pub hold_timeout: Option<String>,
@@ -74,6 +78,8 @@ pub struct Settings {
     pub control: Url,
     /// Where the public keys of sessions are.
     pub session_keys: KeySource,
+    /// How long a session is accepted that control cannot be asked about.
+    pub session_grace: Duration,
     /// How much may wait.
     pub hold: Bounds,
     /// Time from the signal to closing the listener.
@@ -95,6 +101,7 @@ impl Configure for Args {
         let ProxyArgs {
             control_url,
             session_keys,
+            session_grace,
             hold_timeout,
             recreate_hold_timeout,
             hold_max,
@@ -106,6 +113,12 @@ impl Configure for Args {
         let common = self.common.resolve(&Defaults::PROXY, problems);
         let control = control(control_url.as_deref(), problems);
         let session_keys = keys(session_keys.as_deref(), control.as_ref(), problems);
+        let grace = problems.seconds(
+            "session-grace",
+            session_grace.as_deref(),
+            3600,
+            (0, 24 * 3600),
+        );
         let timeout = problems.seconds("hold-timeout", hold_timeout.as_deref(), 30, (1, 600));
         let recreate = problems.seconds(
             "recreate-hold-timeout",
@@ -136,6 +149,7 @@ impl Configure for Args {
             common: common?,
             control: control?,
             session_keys: session_keys?,
+            session_grace: grace?,
             hold: Bounds {
                 timeout: timeout?,
                 recreate: recreate?.max(timeout?),

@@ -5,6 +5,7 @@ mod answer;
 mod context;
 mod personal;
 mod pick;
+mod renew;
 mod socket;
 mod upstream;
 
@@ -15,6 +16,7 @@ use crate::headers::{self, Mapping, Origin};
 use crate::hold::Holds;
 use crate::metrics::{By, Class, Metrics, RequestLabels};
 use crate::personal::Personal;
+use crate::renew::Renewals;
 use crate::reply::Reply;
 use crate::sessions::{Kind, Sessions};
 use async_trait::async_trait;
@@ -60,6 +62,8 @@ pub struct Edge {
     pub asker: Asker,
     /// Asks control about personal access tokens.
     pub personal: Personal,
+    /// Asks control whether browser sessions go on.
+    pub renewals: Renewals,
     /// What is open.
     pub sessions: Sessions,
     /// What is held.
@@ -93,9 +97,22 @@ impl ProxyHttp for Edge {
             Decision::AskPersonal => decision = self.proven(session.req_header()).await,
             _ => {}
         }
+        if let Decision::AskSession(stale) = &decision {
+            let request = session.req_header();
+            let known = match self.ask_session(request, ctx, stale).await {
+                Ok(known) => known,
+                Err(reply) => return self.reply(session, ctx, &reply).await,
+            };
+            decision = self.gate.decide_session(request, unix_now(), known);
+        }
+        if let Some(over) = self.in_passing(session.req_header(), ctx, &decision) {
+            decision = self
+                .gate
+                .decide_session(session.req_header(), unix_now(), over);
+        }
         match decision {
             Decision::Reply(reply) => self.reply(session, ctx, &reply).await,
-            Decision::FetchKeys | Decision::AskPersonal => {
+            Decision::FetchKeys | Decision::AskPersonal | Decision::AskSession(_) => {
                 self.reply(session, ctx, &Reply::unavailable(false, "Try again."))
                     .await
             }
@@ -252,7 +269,7 @@ impl ProxyHttp for Edge {
 
     async fn request_body_filter(
         &self,
-        _: &mut Session,
+        session: &mut Session,
         body: &mut Option<Bytes>,
         end_of_stream: bool,
         ctx: &mut Context,
@@ -263,6 +280,9 @@ impl ProxyHttp for Edge {
             *body = None;
         }
         ctx.data();
+        if !self.flows_on(session.req_header(), ctx) {
+            return Error::e_explain(ErrorType::InternalError, "the caller's session is over");
+        }
         Ok(())
     }
 
@@ -287,7 +307,8 @@ impl ProxyHttp for Edge {
             return Ok(());
         };
         let Some(prefix) = hop.opened.prefix() else {
-            return headers::from_pod(response, None);
+            headers::from_pod(response, None)?;
+            return self.pass_on(response, ctx);
         };
         let pod = hop
             .current
@@ -300,12 +321,13 @@ impl ProxyHttp for Edge {
             host: &hop.opened.host,
             pod: &pod,
         };
-        headers::from_pod(response, Some(mapping))
+        headers::from_pod(response, Some(mapping))?;
+        self.pass_on(response, ctx)
     }
 
     fn response_body_filter(
         &self,
-        _: &mut Session,
+        session: &mut Session,
         _: &mut Option<Bytes>,
         _: bool,
         ctx: &mut Context,
@@ -317,6 +339,9 @@ impl ProxyHttp for Edge {
         {
             // No stream outlives the token that opened it.
             return Error::e_explain(ErrorType::InternalError, "the caller's token has ended");
+        }
+        if !self.flows_on(session.req_header(), ctx) {
+            return Error::e_explain(ErrorType::InternalError, "the caller's session is over");
         }
         Ok(None)
     }

@@ -11,7 +11,8 @@ use crate::table::{Route, Status, Table, Workspace};
 use crate::tunnel::handshake::wants_websocket;
 use http::header::{ACCEPT, HOST, WWW_AUTHENTICATE};
 use http::{Method, StatusCode};
-use nogoo9_identity::{Authenticator, TokenError, Verified, challenge};
+use nogoo9_identity::session::Freshness;
+use nogoo9_identity::{Authenticator, TokenError, Verified, Via, challenge};
 use nogoo9_model::UnixSeconds;
 use nogoo9_model::access::{Action, Denied, Target as Object, Visibility, may};
 use percent_encoding::{CONTROLS, utf8_percent_encode};
@@ -51,9 +52,31 @@ pub enum Decision {
     Ask(Box<Asked>),
     /// The bearer token's key is not known: fetch newer keys and ask again.
     FetchKeys,
+    /// The session of the cookie is not fresh any more: learn whether it goes on, and ask again.
+    AskSession(Stale),
     /// The caller is proven by a personal access token, which only control knows: learn what it comes
     /// to, and ask again with [`Gate::decide_for`].
     AskPersonal,
+}
+
+/// A session that counts only if control says so.
+#[derive(Debug)]
+pub struct Stale {
+    /// What its token says.
+    pub verified: Arc<Verified>,
+    /// Host that the client asked for, as sessions are bound to it.
+    pub host: String,
+}
+
+/// What is known of the session of a cookie beyond its token.
+#[derive(Debug, Clone)]
+pub enum Session {
+    /// Nothing.
+    AsSent,
+    /// It goes on, and this is what its newest token says.
+    GoesOn(Arc<Verified>),
+    /// It is over: the cookie is as good as none.
+    Over,
 }
 
 /// What proves the caller.
@@ -63,6 +86,8 @@ enum Proof {
     Headers {
         /// Whether an unknown key is final.
         keys_fetched: bool,
+        /// What is known of the session of the cookie.
+        session: Session,
     },
     /// What control said of its personal access token.
     Told(Verdict),
@@ -145,7 +170,26 @@ impl Gate {
         now: UnixSeconds,
         keys_fetched: bool,
     ) -> Decision {
-        self.decide_by(request, now, Proof::Headers { keys_fetched })
+        let proof = Proof::Headers {
+            keys_fetched,
+            session: Session::AsSent,
+        };
+        self.decide_by(request, now, proof)
+    }
+
+    /// As [`Self::decide`], once it is known what the session of the cookie comes to.
+    #[must_use]
+    pub fn decide_session(
+        &self,
+        request: &RequestHeader,
+        now: UnixSeconds,
+        session: Session,
+    ) -> Decision {
+        let proof = Proof::Headers {
+            keys_fetched: true,
+            session,
+        };
+        self.decide_by(request, now, proof)
     }
 
     /// What is done with `request` at `now`, whose personal access token comes to `verdict`.
@@ -198,7 +242,7 @@ impl Gate {
             Wants::Page | Wants::Status => is_navigation(request),
         };
         let keys_fetched = match &proof {
-            Proof::Headers { keys_fetched } => *keys_fetched,
+            Proof::Headers { keys_fetched, .. } => *keys_fetched,
             Proof::Told(_) => true,
         };
         let proven = match proof {
@@ -206,10 +250,24 @@ impl Gate {
             Proof::Headers { .. } if self.auth.personal_token(&request.headers).is_some() => {
                 return Decision::AskPersonal;
             }
-            Proof::Headers { .. } => self
-                .auth
-                .authenticate(&request.method, &request.headers, &host, now)
-                .map(|found| found.map(|authenticated| authenticated.verified)),
+            Proof::Headers { session, .. } => {
+                let proven = self
+                    .auth
+                    .authenticate(&request.method, &request.headers, &host, now);
+                match (proven, session) {
+                    (Ok(Some(proof)), Session::Over) if proof.via == Via::Cookie => Ok(None),
+                    (Ok(Some(proof)), Session::GoesOn(newest)) if proof.via == Via::Cookie => {
+                        Ok(Some(newest))
+                    }
+                    (Ok(Some(proof)), _) if proof.verified.freshness(now) == Freshness::Stale => {
+                        return Decision::AskSession(Stale {
+                            verified: proof.verified,
+                            host,
+                        });
+                    }
+                    (proven, _) => proven.map(|found| found.map(|proof| proof.verified)),
+                }
+            }
         };
         let caller = match proven {
             Ok(Some(verified)) => verified,

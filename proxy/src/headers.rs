@@ -13,7 +13,7 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use pingora::http::RequestHeader;
 use std::net::IpAddr;
 
-pub use answer::{Mapping, from_pod};
+pub use answer::{Mapping, add_cookie, from_pod};
 
 /// Subject of the verified caller.
 pub const USER_SUB: &str = "X-User-Sub";

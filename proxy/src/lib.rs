@@ -19,6 +19,7 @@ pub mod headers;
 pub mod hold;
 pub mod metrics;
 pub mod personal;
+pub mod renew;
 pub mod reply;
 pub mod route;
 pub mod server;

@@ -107,6 +107,26 @@ pub struct ToldLabels {
     pub answer: Told,
 }
 
+/// What came of asking control whether a session goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+pub enum Renewed {
+    /// It does.
+    Renewed,
+    /// It is over.
+    Refused,
+    /// Control could not tell.
+    Unknown,
+    /// Control could not be asked.
+    Unreachable,
+}
+
+/// Labels of such a question.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct RenewalLabels {
+    /// The answer.
+    pub answer: Renewed,
+}
+
 /// All counters.
 #[derive(Debug, Clone)]
 pub struct Metrics {
@@ -118,6 +138,10 @@ pub struct Metrics {
     pub holds: Family<HoldLabels, Counter>,
     /// Questions to control about workspaces without pods, by answer.
     pub asked: Family<ToldLabels, Counter>,
+    /// Questions to control whether a session goes on, by answer.
+    pub renewals: Family<RenewalLabels, Counter>,
+    /// Requests and looks at sockets of sessions that nobody could be asked about.
+    pub sessions_graced: Counter,
     /// Attempts that failed before anything was sent, and were repeated.
     pub retries: Counter,
     /// WebSockets opened.
@@ -142,6 +166,8 @@ impl Metrics {
             duration: Histogram::new(exponential_buckets(0.001, 4.0, 9)),
             holds: Family::default(),
             asked: Family::default(),
+            renewals: Family::default(),
+            sessions_graced: Counter::default(),
             retries: Counter::default(),
             sockets: Counter::default(),
             sockets_ended: Counter::default(),
@@ -168,6 +194,16 @@ impl Metrics {
             "asked",
             "Questions to control about workspaces without pods, by answer",
             this.asked.clone(),
+        );
+        registry.register(
+            "session_renewals",
+            "Questions to control whether a browser session goes on, by answer",
+            this.renewals.clone(),
+        );
+        registry.register(
+            "sessions_graced",
+            "Times that a session was accepted although nobody could be asked about it",
+            this.sessions_graced.clone(),
         );
         registry.register(
             "retries",

@@ -163,6 +163,7 @@ impl Personal {
                     caller: proven.caller,
                     expires: proven.expires.min(now.saturating_add(MAX_AGE)),
                     sid: None,
+                    fresh_until: None,
                 });
                 let known = Known {
                     verified: Arc::clone(&verified),

@@ -10,6 +10,7 @@ use crate::gate::Gate;
 use crate::hold::Holds;
 use crate::metrics::{Gauges, Metrics};
 use crate::personal::Personal;
+use crate::renew::Renewals;
 use crate::route::Router;
 use crate::sessions::{End, Sessions};
 use crate::table::Table;
@@ -101,6 +102,13 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
     };
     let asker =
         Asker::new(control.clone(), auth.names(), scheme).context("no HTTP client can be made")?;
+    let renewals = Renewals::start(
+        control.clone(),
+        settings.session_grace,
+        metrics.clone(),
+        crate::edge::unix_now,
+    )
+    .context("no HTTP client can be made")?;
     let personal = Personal::new(control.clone()).context("no HTTP client can be made")?;
     tokio::spawn(control.clone().follow());
     tokio::spawn(ready_when_keys(auth.sessions().keys().clone(), keys_check));
@@ -145,6 +153,7 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
         control,
         asker,
         personal,
+        renewals,
         sessions: sessions.clone(),
         holds,
         metrics,

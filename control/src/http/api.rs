@@ -1,6 +1,7 @@
 //! `/api/v1`: the JSON API, a thin adapter over the service.
 
 mod operations;
+mod sessions;
 mod tokens;
 
 use super::events::events;
@@ -29,6 +30,7 @@ pub(super) fn router(service: Service) -> Router {
         .route("/workspaces/{id}/rollback", post(rollback))
         .route("/workspaces/{id}/not-before", put(keep_until))
         .merge(operations::router())
+        .merge(sessions::router())
         .merge(tokens::router())
         .route("/templates", get(templates))
         .route("/templates/{name}", get(template))

@@ -1,13 +1,14 @@
 //! Who is calling: once, in front of every handler, as an argument for it.
 
 use super::reply;
+use crate::login::{Kept, Login};
 use crate::personal::{Credential, PersonalTokens, Unproven};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::{HeaderValue, header};
 use nogoo9_identity::challenge::{challenge, metadata_url};
-use nogoo9_identity::{Authenticator, TokenError, Via};
+use nogoo9_identity::{Authenticated, Authenticator, TokenError, Via};
 use nogoo9_model::UnixSeconds;
 use nogoo9_model::access::Caller;
 use nogoo9_model::personal_token::Proven;
@@ -25,6 +26,8 @@ pub struct Auth(Arc<Inner>);
 
 struct Inner {
     authenticator: Arc<Authenticator>,
+    /// Says whether sessions go on.
+    login: Arc<Login>,
     personal: PersonalTokens,
     /// Authority of the public URL, which console cookies are bound to.
     host: String,
@@ -48,11 +51,46 @@ pub enum Proof {
     Unavailable,
 }
 
+/// The browser session behind a request, if it is a cookie that proves the caller.
+#[derive(Debug, Clone, Default)]
+pub struct BySession {
+    /// The session's id.
+    pub sid: Option<String>,
+    /// `Set-Cookie` of the session's next token, on the console's host.
+    cookie: Option<String>,
+    /// `Set-Cookie` that takes it away.
+    gone: Option<String>,
+}
+
+impl BySession {
+    /// Hands the next token to the browser; no cache may keep what it comes with.
+    pub(super) fn pass_on(&self, response: &mut Response) {
+        // Who has just ended the session gets no more of it.
+        if !response.headers().contains_key(header::SET_COOKIE) {
+            set(response, self.cookie.as_deref());
+        }
+    }
+
+    /// Takes the cookie from a browser that has ended its own session.
+    pub(super) fn take_away(&self, response: &mut Response) {
+        set(response, self.gone.as_deref());
+    }
+}
+
+fn set(response: &mut Response, cookie: Option<&str>) {
+    if let Some(Ok(value)) = cookie.map(HeaderValue::from_str) {
+        let headers = response.headers_mut();
+        headers.append(header::SET_COOKIE, value);
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+}
+
 impl Auth {
     /// For the console at `public`, whose MCP endpoint is the protected resource.
     #[must_use]
     pub fn new(
         authenticator: Arc<Authenticator>,
+        login: Arc<Login>,
         personal: PersonalTokens,
         public: &Url,
         clock: ServerClock,
@@ -60,6 +98,7 @@ impl Auth {
         let mcp = public.join("/mcp").unwrap_or_else(|_| public.clone());
         Self(Arc::new(Inner {
             authenticator,
+            login,
             personal,
             host: authority(public),
             metadata: metadata_url(&mcp),
@@ -72,6 +111,15 @@ impl Auth {
         self.prove_on(method, headers, &self.0.host).await
     }
 
+    /// As [`Self::prove`], with the session behind it.
+    pub async fn prove_session(
+        &self,
+        method: &http::Method,
+        headers: &http::HeaderMap,
+    ) -> (Proof, BySession) {
+        self.look(method, headers, &self.0.host).await
+    }
+
     /// Who sent the request to `host`, which sessions are bound to.
     pub async fn prove_on(
         &self,
@@ -79,10 +127,19 @@ impl Auth {
         headers: &http::HeaderMap,
         host: &str,
     ) -> Proof {
+        self.look(method, headers, host).await.0
+    }
+
+    async fn look(
+        &self,
+        method: &http::Method,
+        headers: &http::HeaderMap,
+        host: &str,
+    ) -> (Proof, BySession) {
         let inner = &self.0;
         let now = inner.clock.now();
         if let Some(proof) = self.prove_personal(headers).await {
-            return match proof {
+            let proof = match proof {
                 Ok(Proven {
                     caller, expires, ..
                 }) => {
@@ -92,21 +149,44 @@ impl Auth {
                 Err(Unproven::Refused(error)) => Proof::Refused(error),
                 Err(Unproven::Unavailable) => Proof::Unavailable,
             };
+            return (proof, BySession::default());
         }
         match inner
             .authenticator
             .authenticate_async(method, headers, host, now)
             .await
         {
+            Ok(Some(proof)) if proof.via == Via::Cookie => self.kept(&proof).await,
             Ok(Some(proof)) => {
-                let by = match proof.via {
-                    Via::Cookie => Credential::Session,
-                    Via::Bearer => Credential::Provider,
-                };
-                Proof::Caller(proof.caller().clone(), by, Until(proof.expires()))
+                let until = Until(proof.expires());
+                let caller = proof.caller().clone();
+                let caller = Proof::Caller(caller, Credential::Provider, until);
+                (caller, BySession::default())
             }
-            Ok(None) => Proof::Nothing,
-            Err(error) => Proof::Refused(error),
+            Ok(None) => (Proof::Nothing, BySession::default()),
+            Err(error) => (Proof::Refused(error), BySession::default()),
+        }
+    }
+
+    /// What a cookie comes to, once its session has been asked about where that is due.
+    async fn kept(&self, proof: &Authenticated) -> (Proof, BySession) {
+        match self.0.login.keep(&proof.verified).await {
+            Kept::Counts {
+                renewed,
+                until,
+                cookie,
+            } => {
+                let caller = match renewed {
+                    Some(session) => self.0.login.caller(&session),
+                    None => proof.caller().clone(),
+                };
+                let sid = proof.verified.sid.clone();
+                let proof = Proof::Caller(caller, Credential::Session, Until(until));
+                let names = self.0.authenticator.names();
+                let gone = Some(names.delete(names.session()));
+                (proof, BySession { sid, cookie, gone })
+            }
+            Kept::Over => (Proof::Nothing, BySession::default()),
         }
     }
 
@@ -143,12 +223,18 @@ pub fn authority(url: &Url) -> String {
 
 /// Lets verified callers through, with [`Caller`] among the request's extensions.
 pub async fn any_caller(State(auth): State<Auth>, mut request: Request, next: Next) -> Response {
-    match auth.prove(request.method(), request.headers()).await {
+    let (proof, session) = auth
+        .prove_session(request.method(), request.headers())
+        .await;
+    match proof {
         Proof::Caller(caller, by, until) => {
             request.extensions_mut().insert(caller);
             request.extensions_mut().insert(by);
             request.extensions_mut().insert(until);
-            next.run(request).await
+            request.extensions_mut().insert(session.clone());
+            let mut response = next.run(request).await;
+            session.pass_on(&mut response);
+            response
         }
         Proof::Nothing => auth.unauthorized(None),
         Proof::Refused(error) => auth.unauthorized(Some(error)),

@@ -83,10 +83,8 @@ async fn index(State(app): State<App>, method: Method, headers: HeaderMap) -> Re
                 .into_response(),
         );
     };
-    let signed_in = matches!(
-        app.auth.prove(&method, &headers).await,
-        Proof::Caller(_, Credential::Session, _)
-    );
+    let (proof, session) = app.auth.prove_session(&method, &headers).await;
+    let signed_in = matches!(proof, Proof::Caller(_, Credential::Session, _));
     let page = String::from_utf8_lossy(&page).replace(
         SIGNED_IN,
         if signed_in {
@@ -96,7 +94,9 @@ async fn index(State(app): State<App>, method: Method, headers: HeaderMap) -> Re
         },
     );
     let kind = [(header::CONTENT_TYPE, "text/html; charset=utf-8")];
-    no_store((kind, page).into_response())
+    let mut response = no_store((kind, page).into_response());
+    session.pass_on(&mut response);
+    response
 }
 
 async fn fallback(state: State<App>, method: Method, uri: Uri, headers: HeaderMap) -> Response {

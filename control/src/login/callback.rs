@@ -2,15 +2,20 @@
 
 use super::page::Trouble;
 use super::params::Params;
+use super::renew::session;
 use super::start::{again, cookie_name, trouble};
 use super::{Login, reply};
+use crate::cluster::ClusterError;
+use crate::session::{SessionRecord, Step, surplus};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use nogoo9_identity::code::{LoginState, new_nonce};
 use nogoo9_identity::cookie;
+use nogoo9_identity::keys::KeyError;
 use nogoo9_identity::policy::valid_sub;
-use nogoo9_identity::session::Session;
+use nogoo9_identity::seal::SealError;
+use nogoo9_identity::session::SignError;
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
@@ -48,7 +53,7 @@ pub(super) async fn callback(
     };
     let return_to = state.return_to.clone();
     match login.provider.arrive(code.to_owned(), state).await {
-        Ok(arrival) => begin(&login, &arrival, &return_to, &again, spent),
+        Ok(arrival) => begin(&login, &arrival, &return_to, &again, spent).await,
         Err(error) => trouble(&error, &again, &spent),
     }
 }
@@ -67,7 +72,7 @@ fn begun_here(
     Some((name, found))
 }
 
-fn begin(
+async fn begin(
     login: &Login,
     arrival: &super::provider::Arrival,
     return_to: &str,
@@ -86,37 +91,103 @@ fn begin(
         }
         .answer(StatusCode::FORBIDDEN, &cookies);
     }
-    let now = login.now();
-    let host = login.config.console_host();
-    let session = new_nonce().map(|sid| Session {
-        sub: arrival.sub.clone(),
-        roles: login.policy.roles(&arrival.claims),
-        sid,
-        expires: now.saturating_add(login.config.session_ttl),
-    });
-    let token = session.map_err(|error| error.to_string()).and_then(|s| {
-        login
-            .signer
-            .sign_session(&s, host, now)
-            .map_err(|e| e.to_string())
-    });
-    match token {
-        Ok(token) => {
-            let names = login.config.cookies();
-            cookies.push(names.set(names.session(), &token, login.config.session_ttl));
-            tracing::info!(sub = %arrival.sub, "signed in");
-            reply::redirect(return_to, &cookies)
+    let error = match open_session(login, arrival).await {
+        Ok((record, cookie)) => {
+            cookies.push(cookie);
+            tracing::info!(
+                target: "audit",
+                action = "session.begin",
+                sub = arrival.sub,
+                session = record.id(),
+                ends = record.ends,
+                refreshable = record.refresh.is_some(),
+                result = "ok",
+                "signed in"
+            );
+            return reply::redirect(return_to, &cookies);
         }
+        Err(error) => error,
+    };
+    tracing::error!(%error, "session not begun");
+    let status = match &error {
+        NotBegun::Stored(error) if error.is_transient() => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    let detail = error.to_string();
+    Trouble {
+        title: "Signing in did not work",
+        what: "Your session could not be made.",
+        todo: "Try again. If it happens again, tell your administrator what stands below.",
+        detail: Some(&detail),
+        again,
+    }
+    .answer(status, &cookies)
+}
+
+/// Why there is no session.
+#[derive(Debug, thiserror::Error)]
+enum NotBegun {
+    #[error(transparent)]
+    Chance(#[from] KeyError),
+    #[error(transparent)]
+    Sealed(#[from] SealError),
+    #[error(transparent)]
+    Stored(#[from] ClusterError),
+    #[error(transparent)]
+    Signed(#[from] SignError),
+}
+
+/// Begins a session: its record, and its cookie on the console's host.
+async fn open_session(
+    login: &Login,
+    arrival: &super::provider::Arrival,
+) -> Result<(SessionRecord, String), NotBegun> {
+    let now = login.now();
+    let sid = new_nonce()?;
+    let refresh = arrival.refresh.as_deref();
+    let refresh = refresh
+        .map(|token| login.keys.seal().seal(token, &sid))
+        .transpose()?;
+    let record = SessionRecord::begin(
+        sid,
+        arrival.sub.clone(),
+        login.roles(&arrival.claims),
+        refresh,
+        &login.config.limits,
+        now,
+    );
+    make_room(login, &record).await;
+    login.cluster.create_session(&record).await?;
+    let until = match record.step(&record.sub, now) {
+        Step::Sign(until) => until,
+        Step::Refuse(_) | Step::Refresh => now,
+    };
+    let cookie = login.cookie(&session(&record, until), login.config.console_host())?;
+    Ok((record, cookie))
+}
+
+/// Ends the oldest sessions of somebody who has too many. Failing that, there is one more for a
+/// while: nobody is kept out by it.
+async fn make_room(login: &Login, record: &SessionRecord) {
+    let mine = match login.cluster.sessions(Some(&record.sub)).await {
+        Ok(mine) => mine,
         Err(error) => {
-            tracing::error!(error, "session not signed");
-            Trouble {
-                title: "Signing in did not work",
-                what: "Your session could not be made.",
-                todo: "Try again. If it happens again, tell your administrator what stands below.",
-                detail: Some(&error),
-                again,
-            }
-            .answer(StatusCode::INTERNAL_SERVER_ERROR, &cookies)
+            tracing::warn!(%error, "sessions could not be counted");
+            return;
+        }
+    };
+    for oldest in surplus(mine, |stored| &stored.value, record.started) {
+        match login.cluster.delete_session(&oldest).await {
+            Ok(()) => tracing::info!(
+                target: "audit",
+                action = "session.end",
+                sub = record.sub,
+                session = oldest.value.id(),
+                reason = "too many",
+                result = "ok",
+                "session ended"
+            ),
+            Err(error) => tracing::warn!(%error, "a session too many could not be ended"),
         }
     }
 }

@@ -1,13 +1,10 @@
 //! Login's settings, as the flags give them.
 
+use crate::session::Limits;
 use nogoo9_identity::Roots;
 use nogoo9_identity::cookie::CookieNames;
-use nogoo9_model::UnixSeconds;
+use nogoo9_identity::policy::SessionRoles;
 use url::{Position, Url};
-
-/// How long a browser stays signed in, in seconds. A session can neither be renewed nor revoked yet,
-/// so it is short; signing in again is one redirect where the provider still knows the person.
-pub const SESSION_TTL: UnixSeconds = 3600;
 
 /// Login's settings.
 #[derive(Clone)]
@@ -28,10 +25,12 @@ pub struct LoginConfig {
     pub resource: Option<String>,
     /// Audience of access tokens (`--audience`, the first), named to MCP clients.
     pub audience: String,
-    /// Scopes asked for beside `openid`.
+    /// Scopes asked for beside `openid` (`--login-scopes`).
     pub scopes: Vec<String>,
-    /// How long a session lasts, in seconds. [`SESSION_TTL`] unless there is a reason.
-    pub session_ttl: UnixSeconds,
+    /// How long sessions last.
+    pub limits: Limits,
+    /// Which roles a session carries beside nogoo9's own (`--session-roles`).
+    pub session_roles: SessionRoles,
 }
 
 impl std::fmt::Debug for LoginConfig {

@@ -6,6 +6,7 @@
 
 use super::page::Trouble;
 use super::params::Params;
+use super::renew::Kept;
 use super::return_path::{MAX_LEN, safe_workspace_return};
 use super::start::{again, encode};
 use super::{Login, reply};
@@ -17,7 +18,7 @@ use nogoo9_identity::TokenError;
 use nogoo9_identity::code::Code;
 use nogoo9_identity::cookie;
 use nogoo9_identity::origin::cookie_counts;
-use nogoo9_identity::session::Session;
+use nogoo9_identity::session::{Freshness, Session};
 use std::sync::Arc;
 
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -41,7 +42,7 @@ pub(super) async fn open(
         }
         .answer(StatusCode::BAD_REQUEST, &[]);
     }
-    let Some(session) = signed_in(&login, &headers) else {
+    let Some((session, cookie)) = signed_in(&login, &headers).await else {
         let mut back = open_path(host, return_to, hash);
         if back.len() > MAX_LEN {
             back = open_path(host, "/", hash);
@@ -53,13 +54,14 @@ pub(super) async fn open(
         nonce_hash: hash.to_owned(),
         session,
     };
-    match login.signer.sign_code(&code, login.now()) {
+    match login.signer().sign_code(&code, login.now()) {
         Ok(code) => {
             let scheme = login.config.public_url.scheme();
             let return_to = encode(return_to);
+            let cookies: Vec<String> = cookie.into_iter().collect();
             reply::redirect(
                 &format!("{scheme}://{host}/.nogoo9/login?code={code}&return={return_to}"),
-                &[],
+                &cookies,
             )
         }
         Err(error) => {
@@ -99,15 +101,8 @@ pub(super) async fn redeem(
             return start_over(return_to);
         }
     };
-    match login.signer.sign_session(&session, host, now) {
-        Ok(token) => {
-            let life = session.expires.saturating_sub(now);
-            let cookies = [
-                names.set(names.session(), &token, life),
-                names.delete(names.nonce()),
-            ];
-            reply::redirect(return_to, &cookies)
-        }
+    match login.cookie(&session, host) {
+        Ok(cookie) => reply::redirect(return_to, &[cookie, names.delete(names.nonce())]),
         Err(error) => {
             tracing::error!(%error, "session not signed");
             unmade(&error.to_string())
@@ -115,28 +110,46 @@ pub(super) async fn redeem(
     }
 }
 
-/// The console's session as it may be handed over.
-fn signed_in(login: &Login, headers: &HeaderMap) -> Option<Session> {
+/// The console's session as it may be handed over, and the cookie of its successor where it was
+/// renewed: a workspace gets no token that counts for longer than one for the console would.
+async fn signed_in(login: &Arc<Login>, headers: &HeaderMap) -> Option<(Session, Option<String>)> {
     let host = login.config.console_host();
     if !cookie_counts(&Method::GET, headers, host) {
         return None;
     }
-    let now = login.now();
-    cookie::values(headers, login.config.cookies().session()).find_map(|token| {
-        let found = login.sessions.verify(token, host, now).ok()?;
-        Some(Session {
+    for token in cookie::values(headers, login.config.cookies().session()) {
+        let Ok(found) = login.verify(token, host) else {
+            continue;
+        };
+        let Some(sid) = found.sid.clone() else {
+            continue;
+        };
+        let Kept::Counts {
+            renewed, cookie, ..
+        } = login.keep(&found).await
+        else {
+            continue;
+        };
+        let session = renewed.unwrap_or_else(|| Session {
             sub: found.caller.sub.clone(),
             roles: found.caller.roles.clone(),
-            sid: found.sid.clone()?,
+            sid,
             expires: found.expires,
-        })
-    })
+            fresh_until: found.fresh_until,
+        });
+        return Some((session, cookie));
+    }
+    None
 }
 
 /// Whether the browser has a session on this workspace's host already.
 fn on_host(login: &Login, headers: &HeaderMap, host: &str) -> bool {
-    cookie::values(headers, login.config.cookies().session())
-        .any(|token| login.sessions.verify(token, host, login.now()).is_ok())
+    let now = login.now();
+    let counts = |token| {
+        let found = login.sessions.verify(token, host, now).ok();
+        found.is_some_and(|found| found.freshness(now) != Freshness::Stale)
+    };
+    cookie::values(headers, login.config.cookies().session()).any(counts)
 }
 
 /// The host that the browser asked, if it can be a workspace's.

@@ -10,11 +10,12 @@ use super::config::LoginConfig;
 use call::Caller;
 use nogoo9_identity::Roots;
 use nogoo9_identity::code::LoginState;
-use openidconnect::core::{CoreAuthenticationFlow, CoreClient, CoreClientAuthMethod};
+use openidconnect::core::{CoreAuthenticationFlow, CoreClient, CoreClientAuthMethod, CoreIdToken};
 use openidconnect::{
-    AuthType, AuthorizationCode, ClientId, ClientSecret, CsrfToken, IssuerUrl, LogoutRequest,
-    Nonce, OAuth2TokenResponse, PkceCodeChallenge, PkceCodeVerifier, PostLogoutRedirectUrl,
-    ProviderMetadataWithLogout, RedirectUrl, RequestTokenError, Scope, TokenResponse,
+    AccessToken, AuthType, AuthorizationCode, ClientId, ClientSecret, CsrfToken, IssuerUrl,
+    LogoutRequest, Nonce, OAuth2TokenResponse, PkceCodeChallenge, PkceCodeVerifier,
+    PostLogoutRedirectUrl, ProviderMetadataWithLogout, RedirectUrl, RefreshToken,
+    RequestTokenError, Scope, TokenResponse,
 };
 use serde_json::{Map, Value};
 use std::sync::{Arc, OnceLock};
@@ -30,6 +31,18 @@ const FRESH: Duration = Duration::from_secs(300);
 const FAILED: Duration = Duration::from_secs(1);
 /// Least time between two discoveries that an unknown key causes.
 const MIN_GAP: Duration = Duration::from_secs(10);
+
+/// Longest refresh token kept, in bytes.
+const MAX_REFRESH: usize = 16 * 1024;
+/// Error codes by which a provider says that the person must sign in again (RFC 6749, section 5.2;
+/// OpenID Connect Core, section 3.1.2.6). All others are a fault of ours or its own.
+const NO: [&str; 5] = [
+    "invalid_grant",
+    "access_denied",
+    "login_required",
+    "interaction_required",
+    "consent_required",
+];
 
 /// Random bytes in a `state` and a `nonce`.
 const RANDOM_LEN: u32 = 32;
@@ -51,6 +64,13 @@ pub enum ProviderError {
     Setup(String),
 }
 
+impl ProviderError {
+    /// Whether the provider says of the person, and not of us or itself, that it is over.
+    pub(super) fn says_no(&self) -> bool {
+        matches!(self, Self::Refused(code) if NO.contains(&code.as_str()))
+    }
+}
+
 /// The way to the provider, and what to remember until the browser is back.
 pub(super) struct Departure {
     pub(super) to: Url,
@@ -58,10 +78,19 @@ pub(super) struct Departure {
 }
 
 /// Who signed in: verified claims of the ID token.
-#[derive(Debug)]
 pub(super) struct Arrival {
     pub(super) sub: String,
     pub(super) claims: Map<String, Value>,
+    /// By which the provider can be asked again.
+    pub(super) refresh: Option<String>,
+}
+
+/// The provider still vouches for somebody.
+pub(super) struct Vouched {
+    /// Takes the place of the refresh token that was used.
+    pub(super) refresh: Option<String>,
+    /// Subject and verified claims, where there was an ID token.
+    pub(super) who: Option<(String, Map<String, Value>)>,
 }
 
 /// A client of one provider.
@@ -177,9 +206,62 @@ impl Provider {
             verdict => verdict,
         };
         let sub = sub.map_err(|refusal| ProviderError::Unverified(refusal.into_text()))?;
-        let claims = payload(token)
-            .ok_or_else(|| ProviderError::Unverified("its claims are no object".to_owned()))?;
-        Ok(Arrival { sub, claims })
+        let claims = payload(token).ok_or_else(no_claims)?;
+        Ok(Arrival {
+            sub,
+            claims,
+            refresh: kept(answer.refresh_token()),
+        })
+    }
+
+    /// Asks whether the provider still vouches for whom it gave that refresh token (OpenID Connect
+    /// Core, section 12).
+    pub(super) async fn refresh(&self, token: String) -> Result<Vouched, ProviderError> {
+        let client = self.client(&*self.metadata(FRESH).await?)?;
+        let token = RefreshToken::new(token);
+        let mut request = client
+            .exchange_refresh_token(&token)
+            .map_err(|_| ProviderError::Setup("the provider names no token endpoint".to_owned()))?;
+        if let Some(resource) = &self.resource {
+            request = request.add_extra_param("resource", resource);
+        }
+        let http = self.http()?;
+        let answer = request
+            .request_async(http)
+            .await
+            .map_err(|error| refused(&error))?;
+        let refresh = kept(answer.refresh_token());
+        // Where there is an ID token it counts only if it verifies; the nonce is left out of it. What
+        // does not verify says nothing, and does not undo that the provider took the refresh token.
+        let who = match answer.id_token() {
+            None => None,
+            Some(id) => self.identity(&client, id, answer.access_token()).await,
+        };
+        Ok(Vouched { refresh, who })
+    }
+
+    /// Whom the ID token of a refreshed session names; `None`: it does not verify.
+    async fn identity(
+        &self,
+        client: &Client,
+        token: &CoreIdToken,
+        access: &AccessToken,
+    ) -> Option<(String, Map<String, Value>)> {
+        let any = || |_: Option<&Nonce>| Ok(());
+        let mut verdict = verify(client, token, access, any());
+        if let Err(Refusal::UnknownKey(_)) = verdict
+            && let Ok(metadata) = self.metadata(self.min_gap).await
+            && let Ok(client) = self.client(&metadata)
+        {
+            verdict = verify(&client, token, access, any());
+        }
+        match verdict.map_err(Refusal::into_text) {
+            Ok(sub) => Some((sub, payload(token)?)),
+            Err(reason) => {
+                tracing::warn!(reason, "an ID token of a renewal does not verify");
+                None
+            }
+        }
     }
 
     /// Where to send somebody who signs out, if the provider has such a place and can be asked.
@@ -266,6 +348,16 @@ impl Provider {
             client
         })
     }
+}
+
+fn no_claims() -> ProviderError {
+    ProviderError::Unverified("its claims are no object".to_owned())
+}
+
+fn kept(token: Option<&RefreshToken>) -> Option<String> {
+    token
+        .map(|token| token.secret().clone())
+        .filter(|token| !token.is_empty() && token.len() <= MAX_REFRESH)
 }
 
 /// What a failed exchange says. The provider's own words are kept short; they may hold no secret,

@@ -31,7 +31,7 @@ pub(super) async fn login(
         Err(error) => return trouble(&error, &again(return_to), &[]),
     };
     let names = login.config.cookies();
-    let token = match login.signer.sign_login(&departure.state, login.now()) {
+    let token = match login.signer().sign_login(&departure.state, login.now()) {
         Ok(token) => token,
         Err(error) => {
             tracing::error!(%error, "login state not signed");

@@ -19,7 +19,7 @@ pub(super) async fn session_keys(State(login): State<Arc<Login>>) -> Response {
         (header::CONTENT_TYPE, "application/json"),
         (header::CACHE_CONTROL, "public, max-age=60"),
     ];
-    (headers, login.jwks.clone()).into_response()
+    (headers, login.keys.jwks()).into_response()
 }
 
 /// Readable by pages of any origin: MCP clients that run in a browser need it.

@@ -111,7 +111,7 @@ pub(super) async fn revoke(
 }
 
 /// Whoever got hold of a token must not make another by it, nor take away its owner's.
-fn by_a_person(by: Credential) -> Answer<()> {
+pub(super) fn by_a_person(by: Credential) -> Answer<()> {
     match by {
         Credential::Session | Credential::Provider => Ok(()),
         Credential::Personal => Err(ServiceError::NotByToken),

@@ -2,9 +2,11 @@
 //! than null.
 
 mod operations;
+mod sessions;
 mod tokens;
 
 pub use operations::*;
+pub use sessions::*;
 pub use tokens::*;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};

@@ -1,29 +1,37 @@
 //! A browser, as far as login needs one: hosts, cookies with their rules, and a clock.
 
+use crate::server::Server;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode, header};
 use http_body_util::BodyExt;
-use nogoo9_control::login::{Login, LoginConfig, SESSION_TTL, router};
+use nogoo9_control::login::keys::Keyring;
+use nogoo9_control::login::{Login, LoginConfig, router};
+use nogoo9_control::session::Limits;
 use nogoo9_identity::Verified;
 use nogoo9_identity::code::{new_nonce, nonce_hash};
-use nogoo9_identity::jwks::Keys;
-use nogoo9_identity::keys::{SigningKey, public_jwks};
-use nogoo9_identity::keyset::KeySet;
-use nogoo9_identity::policy::ClaimPolicy;
+use nogoo9_identity::keys::SigningKey;
+use nogoo9_identity::policy::{ClaimPolicy, SessionRoles};
 use nogoo9_identity::session::{SessionSigner, Sessions};
+use nogoo9_model::renew;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tower::ServiceExt;
 
+/// How long a session lasts of which the provider cannot be asked.
+pub(crate) const HOUR: i64 = 3600;
 pub(crate) const CONSOLE: &str = "localhost:9009";
 pub(crate) const WORKSPACE: &str = "dev.localhost:9009";
 
 /// An edge with one browser before it.
 pub(crate) struct Browser {
     router: Router,
+    /// Another control of the same edge.
+    pub(crate) standby: Router,
+    keys: Keyring,
+    pub(crate) server: Server,
     sessions: Sessions,
     clock: Clock,
     /// By host, then by name.
@@ -62,7 +70,8 @@ pub(crate) fn config(issuer: &str) -> LoginConfig {
         resource: Some("http://localhost:9009/mcp".to_owned()),
         audience: "http://localhost:9009/mcp".to_owned(),
         scopes: vec!["profile".to_owned()],
-        session_ttl: SESSION_TTL,
+        limits: Limits::default(),
+        session_roles: SessionRoles::all(),
     }
 }
 
@@ -74,34 +83,41 @@ fn nested_roles() -> ClaimPolicy {
 }
 
 impl Browser {
-    pub(crate) fn new(config: LoginConfig) -> Self {
-        Self::with_policy(config, nested_roles())
+    pub(crate) async fn new(config: LoginConfig) -> Self {
+        Self::with_policy(config, nested_roles()).await
     }
 
     /// An edge that looks for new keys of the provider without any pause.
-    pub(crate) fn impatient(config: LoginConfig) -> Self {
-        Self::build(config, nested_roles(), |login| {
-            login.with_discovery_gap(Duration::ZERO)
-        })
+    pub(crate) async fn impatient(config: LoginConfig) -> Self {
+        let adjust = |login: Login| login.with_discovery_gap(Duration::ZERO);
+        Self::build(config, nested_roles(), adjust).await
     }
 
-    pub(crate) fn with_policy(config: LoginConfig, policy: ClaimPolicy) -> Self {
-        Self::build(config, policy, |login| login)
+    pub(crate) async fn with_policy(config: LoginConfig, policy: ClaimPolicy) -> Self {
+        Self::build(config, policy, |login| login).await
     }
 
-    fn build(config: LoginConfig, policy: ClaimPolicy, adjust: fn(Login) -> Login) -> Self {
+    async fn build(config: LoginConfig, policy: ClaimPolicy, adjust: fn(Login) -> Login) -> Self {
         let policy = Arc::new(policy);
         let key = SigningKey::generate().expect("a key");
-        let set = KeySet::parse(public_jwks([&key]).as_bytes()).expect("a key set");
+        let keys = Keyring::alone(key).expect("keys");
         let issuer = config.public_url.to_string();
-        let sessions = Sessions::new(&issuer, Arc::clone(&policy), Keys::fixed(set));
+        let sessions = Sessions::new(&issuer, Arc::clone(&policy), keys.public().clone());
+        let server = Server::start().await;
         let clock = Clock::default();
         let edges = clock.clone();
-        let now = Arc::new(move || edges.now());
-        let login = Login::new(config, policy, SessionSigner::new(key, &issuer), now);
-        let router = router(Arc::new(adjust(login.expect("login"))));
+        let control = || {
+            let edges = edges.clone();
+            let now = Arc::new(move || edges.now());
+            let (policy, cluster) = (Arc::clone(&policy), server.cluster.clone());
+            let login = Login::new(config.clone(), policy, keys.clone(), cluster, now);
+            router(Arc::new(adjust(login)))
+        };
         Self {
-            router,
+            router: control(),
+            standby: control(),
+            keys,
+            server,
             sessions,
             clock,
             cookies: BTreeMap::new(),
@@ -188,6 +204,26 @@ impl Browser {
         }
     }
 
+    /// Signs for the edge.
+    pub(crate) fn signer(&self) -> SessionSigner {
+        SessionSigner::new(self.keys.signing(self.now()), "http://localhost:9009/")
+    }
+
+    /// The token of a host's cookie.
+    pub(crate) fn token(&self, host: &str) -> String {
+        self.cookies[host]["nogoo9"].clone()
+    }
+
+    /// What control says of session tokens that a proxy holds.
+    pub(crate) async fn renew(&self, held: &[(&str, &str)]) -> Vec<renew::Answer> {
+        ask(&self.router, held).await
+    }
+
+    /// Whose session a token is.
+    pub(crate) fn verify(&self, token: &str, host: &str, now: i64) -> Option<Arc<Verified>> {
+        self.sessions.verify(token, host, now).ok()
+    }
+
     /// Whose session a host's cookie is.
     pub(crate) fn session(&self, host: &str) -> Option<Arc<Verified>> {
         let token = self.cookies.get(host)?.get("nogoo9")?;
@@ -219,6 +255,29 @@ impl Browser {
         let back = provider.sign_in(away.location());
         self.get(CONSOLE, &path_of(back.as_str())).await
     }
+}
+
+/// What a control says of session tokens that a proxy holds.
+pub(crate) async fn ask(control: &Router, held: &[(&str, &str)]) -> Vec<renew::Answer> {
+    let held = held.iter().map(|(host, token)| renew::Held {
+        host: (*host).to_owned(),
+        token: (*token).to_owned(),
+    });
+    let question = renew::Question {
+        version: renew::VERSION,
+        sessions: held.collect(),
+    };
+    let body = serde_json::to_vec(&question).expect("JSON");
+    let request = Request::post(renew::PATH)
+        .header("content-type", "application/json")
+        .body(Body::from(body))
+        .expect("a request");
+    let answer = control.clone().oneshot(request).await.expect("an answer");
+    assert_eq!(answer.status(), StatusCode::OK);
+    assert_eq!(answer.headers()[header::CACHE_CONTROL], "no-store");
+    let body = answer.into_body().collect().await.expect("a body");
+    let answers: renew::Answers = serde_json::from_slice(&body.to_bytes()).expect("JSON");
+    answers.answers
 }
 
 impl Answer {

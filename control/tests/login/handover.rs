@@ -1,15 +1,14 @@
 //! From the console's host to a workspace's, and to no other.
 
-use crate::browser::{Browser, CONSOLE, WORKSPACE, config, param, path_of};
+use crate::browser::{Browser, CONSOLE, HOUR, WORKSPACE, config, param, path_of};
 use crate::provider::Provider;
 use axum::http::StatusCode;
-use nogoo9_control::login::SESSION_TTL;
 use nogoo9_identity::code::new_nonce;
 use std::sync::Arc;
 
 async fn signed_in() -> (Arc<Provider>, Browser) {
     let provider = Provider::start().await;
-    let mut browser = Browser::new(config(&provider.issuer));
+    let mut browser = Browser::new(config(&provider.issuer)).await;
     browser.sign_in(&provider, "/auth/login").await.location();
     (provider, browser)
 }
@@ -17,7 +16,7 @@ async fn signed_in() -> (Arc<Provider>, Browser) {
 #[tokio::test]
 async fn somebody_new_opens_a_workspace() {
     let provider = Provider::start().await;
-    let mut browser = Browser::new(config(&provider.issuer));
+    let mut browser = Browser::new(config(&provider.issuer)).await;
     let open = browser.meet(WORKSPACE, "/files?a=1&b=2");
     // Not signed in: to the provider, and from there on with the hand-over.
     let to_login = browser.get(CONSOLE, &open).await.location().to_owned();
@@ -65,7 +64,7 @@ async fn somebody_new_opens_a_workspace() {
 async fn a_handed_over_session_never_outlives_its_origin() {
     let (_provider, mut browser) = signed_in().await;
     browser.stop_the_clock();
-    browser.wait(SESSION_TTL - 30);
+    browser.wait(HOUR - 30);
     let open = browser.meet(WORKSPACE, "/");
     let to_workspace = browser.get(CONSOLE, &open).await.location().to_owned();
     let there = browser.get(WORKSPACE, &path_of(&to_workspace)).await;
@@ -248,7 +247,7 @@ async fn pages_of_siblings_get_no_code() {
 #[tokio::test]
 async fn a_path_too_long_for_the_way_is_left_behind() {
     let provider = Provider::start().await;
-    let mut browser = Browser::new(config(&provider.issuer));
+    let mut browser = Browser::new(config(&provider.issuer)).await;
     let open = browser.meet(WORKSPACE, &format!("/{}", "%C3%BC".repeat(300)));
     let to_login = browser.get(CONSOLE, &open).await.location().to_owned();
     let to_open = browser

@@ -4,6 +4,7 @@ use crate::browser::{Browser, CONSOLE, config, path_of};
 use nogoo9_identity::policy::ClaimPolicy;
 use nogoo9_local::idp::{Client, Idp, IdpConfig, USERS};
 use nogoo9_model::access::Role;
+use nogoo9_model::renew::Answer;
 use tokio_util::sync::CancellationToken;
 
 #[tokio::test]
@@ -31,7 +32,8 @@ async fn everyone_signs_in_with_their_role() {
     let http = http.build().expect("a client");
 
     for user in USERS {
-        let mut browser = Browser::with_policy(config(&issuer), ClaimPolicy::default());
+        let mut browser = Browser::with_policy(config(&issuer), ClaimPolicy::default()).await;
+        browser.stop_the_clock();
         let away = browser.get(CONSOLE, "/auth/login?return=/here").await;
         let page = http
             .get(away.location())
@@ -67,6 +69,30 @@ async fn everyone_signs_in_with_their_role() {
             _ => Role::User,
         };
         assert_eq!(found.caller.role, wanted, "{}", user.sub);
+        // It gives refresh tokens, and takes each once.
+        for round in 1..=3 {
+            browser.wait(600);
+            let token = browser.token(CONSOLE);
+            let answers = browser.renew(&[(CONSOLE, &token)]).await;
+            let [
+                Answer::Renewed {
+                    token,
+                    fresh_until,
+                    ends,
+                },
+            ] = &answers[..]
+            else {
+                panic!("{} after {round}: {answers:?}", user.sub)
+            };
+            // A quarter of an hour from when the provider was asked, which was now.
+            let fresh = fresh_until - browser.now();
+            assert!((890..=900).contains(&fresh), "{fresh}");
+            assert!(ends - browser.now() > 11 * 3600, "{ends}");
+            let cookies = browser.cookies.get_mut(CONSOLE).expect("cookies");
+            cookies.insert("nogoo9".to_owned(), token.clone());
+            let found = browser.session(CONSOLE).expect("a session");
+            assert_eq!(found.caller.roles, user.roles);
+        }
         let own = [("sec-fetch-site", "same-origin")];
         let out = browser.send("POST", CONSOLE, "/auth/logout", &own).await;
         let answer = http.get(out.location()).send().await.expect("an answer");

@@ -12,4 +12,6 @@ mod local;
 mod provider;
 mod refusals;
 mod return_path;
+mod server;
+mod sessions;
 mod sign_in;

@@ -33,6 +33,10 @@ pub(crate) struct Whims {
     pub(crate) no_id_token: bool,
     /// Has no end-session endpoint.
     pub(crate) no_logout: bool,
+    /// Gives refresh tokens, each good for one use.
+    pub(crate) refreshes: bool,
+    /// Sent instead of the response to a refresh token.
+    pub(crate) no_refresh: Option<(u16, String)>,
     /// Takes secrets in the body only.
     pub(crate) secret_in_body: bool,
 }
@@ -46,6 +50,11 @@ pub(crate) struct Provider {
     /// What came to the token endpoint.
     pub(crate) exchanges: Mutex<Vec<Exchange>>,
     pub(crate) discoveries: AtomicUsize,
+    /// Refresh tokens that came, whether or not they counted.
+    pub(crate) refreshed: Mutex<Vec<String>>,
+    /// Refresh tokens that count, with the client they were given to.
+    refresh_tokens: Mutex<BTreeMap<String, String>>,
+    given: AtomicUsize,
     codes: Mutex<BTreeMap<String, BTreeMap<String, String>>>,
     keys: [SigningKey; 3],
     server: Mutex<Option<JoinHandle<()>>>,
@@ -63,6 +72,9 @@ impl Provider {
             whims: Mutex::default(),
             exchanges: Mutex::default(),
             discoveries: AtomicUsize::new(0),
+            refreshed: Mutex::default(),
+            refresh_tokens: Mutex::default(),
+            given: AtomicUsize::new(0),
             codes: Mutex::default(),
             keys: [key(), key(), key()],
             server: Mutex::default(),
@@ -115,6 +127,40 @@ impl Provider {
         back
     }
 
+    /// A new refresh token, if there are any here.
+    fn refresh_token(&self, client: &str) -> Option<String> {
+        if !self.whims.lock().expect("no panic").refreshes {
+            return None;
+        }
+        let token = format!("refresh-{}", self.given.fetch_add(1, Ordering::SeqCst));
+        let mut tokens = self.refresh_tokens.lock().expect("no panic");
+        tokens.insert(token.clone(), client.to_owned());
+        Some(token)
+    }
+
+    fn by_refresh(&self, token: &str) -> Response {
+        self.refreshed
+            .lock()
+            .expect("no panic")
+            .push(token.to_owned());
+        let instead = self.whims.lock().expect("no panic").no_refresh.clone();
+        if let Some((status, body)) = instead {
+            return said(status, body);
+        }
+        // One that was used before is a thief's.
+        let client = self.refresh_tokens.lock().expect("no panic").remove(token);
+        let Some(client) = client else {
+            return said(400, json!({"error": "invalid_grant"}).to_string());
+        };
+        let asked = BTreeMap::from([("client_id".to_owned(), client.clone())]);
+        let mut answer = json!({"access_token": "access", "token_type": "Bearer"});
+        answer["refresh_token"] = json!(self.refresh_token(&client));
+        if !self.whims.lock().expect("no panic").no_id_token {
+            answer["id_token"] = json!(self.id_token(&asked, "access"));
+        }
+        Json(answer).into_response()
+    }
+
     fn id_token(&self, asked: &BTreeMap<String, String>, access: &str) -> String {
         let whims = self.whims.lock().expect("no panic");
         let key = match (whims.foreign_key, whims.rotated) {
@@ -130,10 +176,13 @@ impl Provider {
             "aud": asked["client_id"],
             "iat": now(),
             "exp": now() + 600,
-            "nonce": asked["nonce"],
+            "nonce": asked.get("nonce"),
             "at_hash": BASE64URL_NOPAD.encode(&hash[..32]),
             "realm_access": {"roles": ["user", "dev"]},
         });
+        if claims["nonce"].is_null() {
+            claims.as_object_mut().expect("an object").remove("nonce");
+        }
         for (name, value) in whims
             .claims
             .iter()
@@ -222,14 +271,12 @@ async fn token(
         .lock()
         .expect("no panic")
         .push((form.clone(), credentials));
-    if let Some((status, body)) = &provider.whims.lock().expect("no panic").instead {
-        let status = StatusCode::from_u16(*status).expect("a status");
-        return (
-            status,
-            [(header::CONTENT_TYPE, "application/json")],
-            body.clone(),
-        )
-            .into_response();
+    let instead = provider.whims.lock().expect("no panic").instead.clone();
+    if let Some((status, body)) = instead {
+        return said(status, body);
+    }
+    if form["grant_type"] == "refresh_token" {
+        return provider.by_refresh(&form["refresh_token"]);
     }
     let refuse =
         |error: &str| (StatusCode::BAD_REQUEST, Json(json!({"error": error}))).into_response();
@@ -252,5 +299,13 @@ async fn token(
     if !provider.whims.lock().expect("no panic").no_id_token {
         answer["id_token"] = json!(provider.id_token(&asked, "access"));
     }
+    if let Some(refresh) = provider.refresh_token(&asked["client_id"]) {
+        answer["refresh_token"] = json!(refresh);
+    }
     Json(answer).into_response()
+}
+
+fn said(status: u16, body: String) -> Response {
+    let status = StatusCode::from_u16(status).expect("a status");
+    (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }

@@ -49,7 +49,8 @@ async fn answers_that_do_not_prove_who_it_is() {
         let mut browser = Browser::new(LoginConfig {
             client_secret: secret,
             ..config(&provider.issuer)
-        });
+        })
+        .await;
         let answer = browser.sign_in(&provider, "/auth/login?return=/here").await;
         let status = answer.status;
         assert!(status.is_server_error(), "{name}: {status}");
@@ -65,7 +66,7 @@ async fn a_code_that_the_provider_does_not_take() {
     let provider = Provider::start().await;
     let body = json!({"error": "invalid_grant", "error_description": "<script>"}).to_string();
     provider.whims(|whims| whims.instead = Some((400, body)));
-    let mut browser = Browser::new(config(&provider.issuer));
+    let mut browser = Browser::new(config(&provider.issuer)).await;
     let answer = browser.sign_in(&provider, "/auth/login?return=/here").await;
     answer.assert_page(StatusCode::BAD_GATEWAY, AGAIN);
     assert!(answer.body.contains("invalid_grant") && !answer.body.contains("<script"));
@@ -76,7 +77,7 @@ async fn a_code_that_the_provider_does_not_take() {
 async fn a_subject_that_nobody_can_have() {
     let provider = Provider::start().await;
     provider.whims(|whims| whims.claims = Some(json!({"sub": "a\nb"})));
-    let mut browser = Browser::new(config(&provider.issuer));
+    let mut browser = Browser::new(config(&provider.issuer)).await;
     let answer = browser.sign_in(&provider, "/auth/login?return=/here").await;
     answer.assert_page(StatusCode::FORBIDDEN, AGAIN);
     assert!(browser.session(CONSOLE).is_none());
@@ -86,7 +87,7 @@ async fn a_subject_that_nobody_can_have() {
 async fn a_provider_that_is_away_is_a_page_and_not_asked_by_each() {
     let provider = Provider::start().await;
     provider.go_away().await;
-    let mut browser = Browser::new(config(&provider.issuer));
+    let mut browser = Browser::new(config(&provider.issuer)).await;
     let answer = browser.get(CONSOLE, "/auth/login?return=/here").await;
     answer.assert_page(StatusCode::SERVICE_UNAVAILABLE, AGAIN);
     assert_eq!(answer.headers["retry-after"], "5");
@@ -96,7 +97,7 @@ async fn a_provider_that_is_away_is_a_page_and_not_asked_by_each() {
 #[tokio::test]
 async fn a_provider_that_goes_away_in_between() {
     let provider = Provider::start().await;
-    let mut browser = Browser::new(config(&provider.issuer));
+    let mut browser = Browser::new(config(&provider.issuer)).await;
     let away = browser.get(CONSOLE, "/auth/login?return=/here").await;
     let back = provider.sign_in(away.location());
     provider.go_away().await;
@@ -108,7 +109,7 @@ async fn a_provider_that_goes_away_in_between() {
 #[tokio::test]
 async fn a_provider_of_another_name() {
     let provider = Provider::start().await;
-    let mut browser = Browser::new(config(&format!("{}/", provider.issuer)));
+    let mut browser = Browser::new(config(&format!("{}/", provider.issuer))).await;
     let answer = browser.get(CONSOLE, "/auth/login").await;
     answer.assert_page(StatusCode::SERVICE_UNAVAILABLE, "/auth/login?return=%2F");
 }
@@ -125,7 +126,7 @@ async fn what_the_provider_says_when_it_lets_nobody_in() {
         ("%3Cscript%3E", StatusCode::BAD_GATEWAY),
     ];
     for (error, status) in table {
-        let mut browser = Browser::new(config(&provider.issuer));
+        let mut browser = Browser::new(config(&provider.issuer)).await;
         let away = browser.get(CONSOLE, "/auth/login?return=/here").await;
         let state = crate::browser::param(away.location(), "state");
         let path = format!("/auth/callback?error={error}&error_description=%3Cb%3E&state={state}");
@@ -141,12 +142,12 @@ async fn what_the_provider_says_when_it_lets_nobody_in() {
 #[tokio::test]
 async fn callbacks_that_this_browser_did_not_begin() {
     let provider = Provider::start().await;
-    let mut attacker = Browser::new(config(&provider.issuer));
+    let mut attacker = Browser::new(config(&provider.issuer)).await;
     let away = attacker.get(CONSOLE, "/auth/login").await;
     let back = path_of(provider.sign_in(away.location()).as_str());
 
     // In another browser: login by somebody else's link must not work.
-    let mut victim = Browser::new(config(&provider.issuer));
+    let mut victim = Browser::new(config(&provider.issuer)).await;
     let again = "/auth/login";
     victim
         .get(CONSOLE, &back)
@@ -187,7 +188,7 @@ async fn callbacks_that_this_browser_did_not_begin() {
 #[tokio::test]
 async fn a_login_is_over_after_ten_minutes() {
     let provider = Provider::start().await;
-    let mut browser = Browser::new(config(&provider.issuer));
+    let mut browser = Browser::new(config(&provider.issuer)).await;
     let away = browser.get(CONSOLE, "/auth/login").await;
     let back = path_of(provider.sign_in(away.location()).as_str());
     browser.wait(600);
@@ -201,7 +202,7 @@ async fn a_login_is_over_after_ten_minutes() {
 #[tokio::test]
 async fn an_answer_in_the_name_of_another_issuer() {
     let provider = Provider::start().await;
-    let mut browser = Browser::new(config(&provider.issuer));
+    let mut browser = Browser::new(config(&provider.issuer)).await;
     let away = browser.get(CONSOLE, "/auth/login?return=/here").await;
     let back = path_of(provider.sign_in(away.location()).as_str());
     let other = back.replace("&iss=", "&iss=x");
@@ -216,7 +217,7 @@ async fn an_answer_in_the_name_of_another_issuer() {
 #[tokio::test]
 async fn returns_to_elsewhere_lead_home() {
     let provider = Provider::start().await;
-    let mut browser = Browser::new(config(&provider.issuer));
+    let mut browser = Browser::new(config(&provider.issuer)).await;
     for elsewhere in [
         "https://evil.example",
         "//evil.example",

@@ -1,9 +1,9 @@
 //! Signing in and out, when all goes well.
 
-use crate::browser::{Browser, CONSOLE, config, param, path_of};
+use crate::browser::{Browser, CONSOLE, HOUR, config, param, path_of};
 use crate::provider::Provider;
 use axum::http::StatusCode;
-use nogoo9_control::login::{LoginConfig, SESSION_TTL};
+use nogoo9_control::login::LoginConfig;
 use nogoo9_identity::keyset::KeySet;
 use nogoo9_model::access::Role;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 #[tokio::test]
 async fn a_person_signs_in_and_comes_back_to_where_they_wanted() {
     let provider = Provider::start().await;
-    let mut browser = Browser::new(config(&provider.issuer));
+    let mut browser = Browser::new(config(&provider.issuer)).await;
     let away = browser
         .get(CONSOLE, "/auth/login?return=%2Fworkspaces%3Fx%3D1")
         .await;
@@ -41,14 +41,14 @@ async fn a_person_signs_in_and_comes_back_to_where_they_wanted() {
     assert_eq!(found.caller.roles, ["user", "dev"]);
     assert_eq!(found.caller.role, Role::User);
     let life = found.expires - browser.now();
-    assert!((SESSION_TTL - 60..=SESSION_TTL).contains(&life), "{life}");
+    assert!((HOUR - 60..=HOUR).contains(&life), "{life}");
     assert!(found.sid.as_deref().is_some_and(|sid| sid.len() == 43));
     // What was remembered for the way is gone.
     assert_eq!(
         browser.cookies[CONSOLE].keys().collect::<Vec<_>>(),
         ["nogoo9"]
     );
-    browser.wait(SESSION_TTL);
+    browser.wait(HOUR);
     assert!(browser.session(CONSOLE).is_none());
 
     let exchanges = provider.exchanges.lock().expect("no panic");
@@ -72,7 +72,7 @@ async fn a_secret_goes_where_the_provider_takes_it() {
             ..config(&provider.issuer)
         };
         assert!(!format!("{config:?}").contains("the client secret"));
-        let mut browser = Browser::new(config);
+        let mut browser = Browser::new(config).await;
         assert_eq!(
             browser.sign_in(&provider, "/auth/login").await.location(),
             "/"
@@ -89,7 +89,7 @@ async fn a_secret_goes_where_the_provider_takes_it() {
 #[tokio::test]
 async fn logins_in_parallel_tabs_do_not_disturb_each_other() {
     let provider = Provider::start().await;
-    let mut browser = Browser::new(config(&provider.issuer));
+    let mut browser = Browser::new(config(&provider.issuer)).await;
     let one = browser
         .get(CONSOLE, "/auth/login?return=/one")
         .await
@@ -122,7 +122,7 @@ async fn logins_in_parallel_tabs_do_not_disturb_each_other() {
 #[tokio::test]
 async fn logins_that_nobody_ends_do_not_pile_up() {
     let provider = Provider::start().await;
-    let mut browser = Browser::new(config(&provider.issuer));
+    let mut browser = Browser::new(config(&provider.issuer)).await;
     for (length, most) in [(2000, 2), (100, 8)] {
         for _ in 0..12 {
             let path = format!("/auth/login?return=/{}", "a".repeat(length));
@@ -154,7 +154,7 @@ async fn logins_that_nobody_ends_do_not_pile_up() {
 #[tokio::test]
 async fn a_key_that_the_provider_began_to_use_meanwhile_is_found() {
     let provider = Provider::start().await;
-    let mut browser = Browser::new(config(&provider.issuer));
+    let mut browser = Browser::new(config(&provider.issuer)).await;
     let away = browser.get(CONSOLE, "/auth/login").await;
     let back = provider.sign_in(away.location());
     provider.whims(|whims| whims.rotated = true);
@@ -167,7 +167,7 @@ async fn a_key_that_the_provider_began_to_use_meanwhile_is_found() {
 #[tokio::test]
 async fn a_new_key_of_the_provider_is_looked_for_after_a_while() {
     let provider = Provider::start().await;
-    let mut browser = Browser::impatient(config(&provider.issuer));
+    let mut browser = Browser::impatient(config(&provider.issuer)).await;
     let away = browser.get(CONSOLE, "/auth/login?return=/here").await;
     let back = provider.sign_in(away.location());
     provider.whims(|whims| whims.rotated = true);
@@ -183,7 +183,7 @@ async fn on_https_no_sibling_can_plant_a_cookie() {
         public_url: "https://console.example.org/".parse().expect("a URL"),
         ..config(&provider.issuer)
     };
-    let mut browser = Browser::new(config);
+    let mut browser = Browser::new(config).await;
     let home = browser.sign_in(&provider, "/auth/login").await;
     assert_eq!(home.location(), "/");
     let set: Vec<&str> = home
@@ -208,7 +208,7 @@ async fn on_https_no_sibling_can_plant_a_cookie() {
 #[tokio::test]
 async fn a_parameter_that_is_given_twice_counts_as_none() {
     let provider = Provider::start().await;
-    let mut browser = Browser::new(config(&provider.issuer));
+    let mut browser = Browser::new(config(&provider.issuer)).await;
     let home = browser
         .sign_in(&provider, "/auth/login?return=/a&return=/b")
         .await;
@@ -224,7 +224,7 @@ async fn a_parameter_that_is_given_twice_counts_as_none() {
 #[tokio::test]
 async fn signing_out_ends_it_here_and_at_the_provider() {
     let provider = Provider::start().await;
-    let mut browser = Browser::new(config(&provider.issuer));
+    let mut browser = Browser::new(config(&provider.issuer)).await;
     browser.sign_in(&provider, "/auth/login").await.location();
     for foreign in [
         [("sec-fetch-site", "same-site")],
@@ -262,7 +262,7 @@ async fn signing_out_ends_it_here_and_at_the_provider() {
 async fn signing_out_works_without_the_provider() {
     let provider = Provider::start().await;
     provider.whims(|whims| whims.no_logout = true);
-    let mut browser = Browser::new(config(&provider.issuer));
+    let mut browser = Browser::new(config(&provider.issuer)).await;
     browser.sign_in(&provider, "/auth/login").await.location();
     let own = [("sec-fetch-site", "same-origin")];
     assert_eq!(
@@ -275,7 +275,7 @@ async fn signing_out_works_without_the_provider() {
     assert!(browser.cookies[CONSOLE].is_empty());
 
     provider.go_away().await;
-    let mut browser = Browser::new(config(&provider.issuer));
+    let mut browser = Browser::new(config(&provider.issuer)).await;
     assert_eq!(
         browser
             .send("POST", CONSOLE, "/auth/logout", &own)
@@ -287,7 +287,7 @@ async fn signing_out_works_without_the_provider() {
 
 #[tokio::test]
 async fn what_is_published_is_what_clients_and_proxies_need() {
-    let mut browser = Browser::new(config("https://login.example.org"));
+    let mut browser = Browser::new(config("https://login.example.org")).await;
     for path in [
         "/.well-known/oauth-protected-resource",
         "/.well-known/oauth-protected-resource/mcp",

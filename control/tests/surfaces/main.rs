@@ -19,6 +19,7 @@ mod limit;
 mod listing;
 mod mcp;
 mod rollback;
+mod sessions;
 mod tokens;
 mod upgrades;
 mod world;

@@ -7,8 +7,10 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use nogoo9_control::cluster::Cluster;
 use nogoo9_control::config::{Args, Settings};
+use nogoo9_control::login::keys::Keyring;
 use nogoo9_control::run::{Control, Gauges};
 use nogoo9_control::service::Metrics;
+use nogoo9_control::session::SessionRecord;
 use nogoo9_identity::keys::SigningKey;
 use nogoo9_identity::session::{Session, SessionSigner};
 use nogoo9_local::apiserver::{ApiServerConfig, Tokens, bind, kubeconfig};
@@ -173,11 +175,30 @@ impl World {
             roles,
             sid: "s".into(),
             expires: now + seconds,
+            fresh_until: None,
         };
         format!(
             "nogoo9={}",
             self.signer.sign_session(&session, host, now).unwrap()
         )
+    }
+
+    /// The cookie of the session with a record, on the console, as fresh as that.
+    pub(crate) fn cookie_of(&self, record: &SessionRecord, fresh_until: i64) -> String {
+        let session = Session {
+            sub: record.sub.clone(),
+            roles: record.roles.clone(),
+            sid: record.sid.clone(),
+            expires: record.ends,
+            fresh_until: Some(fresh_until),
+        };
+        let host = self.url.trim_start_matches("http://");
+        let signed = self.signer.sign_session(&session, host, self.now());
+        format!("nogoo9={}", signed.unwrap())
+    }
+
+    pub(crate) fn now(&self) -> i64 {
+        self.connection.clock.now()
     }
 
     pub(crate) async fn send(&self, request: reqwest::RequestBuilder) -> Answer {
@@ -437,7 +458,7 @@ async fn serve(
     let control = Control::start(
         settings,
         connection,
-        key,
+        &Keyring::alone(key).unwrap(),
         Metrics::default(),
         Gauges::default(),
         stop.clone(),

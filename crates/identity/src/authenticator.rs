@@ -134,6 +134,18 @@ impl Authenticator {
         })
     }
 
+    /// The token behind [`Self::session`]: the first of the cookies that verifies on `host`.
+    #[must_use]
+    pub fn session_token<'a>(
+        &self,
+        headers: &'a HeaderMap,
+        host: &str,
+        now: UnixSeconds,
+    ) -> Option<&'a str> {
+        cookie::values(headers, self.names.session())
+            .find(|token| self.sessions.verify(token, host, now).is_ok())
+    }
+
     /// Takes everything that is ours out of the headers, before they go to a pod: our cookies, and
     /// every `Authorization` that is meant for us. The rest stays byte for byte.
     pub fn strip(&self, headers: &mut HeaderMap) {

@@ -233,6 +233,7 @@ impl Bearers {
                 caller,
                 expires,
                 sid: None,
+                fresh_until: None,
             }),
             not_before,
         })

@@ -32,6 +32,7 @@ pub mod keys;
 pub mod keyset;
 pub mod origin;
 pub mod policy;
+pub mod seal;
 pub mod session;
 pub mod source;
 mod unambiguous;

@@ -45,10 +45,22 @@ impl ClaimPolicy {
     /// them. Own roles come first, so that none of these is lost to [`MAX_ROLES`].
     #[must_use]
     pub fn roles(&self, claims: &Map<String, Value>) -> Vec<String> {
+        self.roles_where(claims, |_| true)
+    }
+
+    /// As [`Self::roles`], of the roles that are not nogoo9's own only those that `keep` wants: a
+    /// session travels with every request, and some providers name hundreds of groups.
+    #[must_use]
+    pub fn roles_where(
+        &self,
+        claims: &Map<String, Value>,
+        keep: impl Fn(&str) -> bool,
+    ) -> Vec<String> {
         let named = words(lookup(claims, &self.roles_claim));
         let mut kept: Vec<String> = Vec::new();
         let (own, other): (Vec<&str>, Vec<&str>) =
             named.into_iter().partition(|role| self.own(role).is_some());
+        let other = other.into_iter().filter(|role| keep(role));
         for role in own.into_iter().chain(other) {
             let usable = !role.is_empty() && role.len() <= MAX_ROLE_LEN;
             if usable && kept.len() < MAX_ROLES && !kept.iter().any(|one| one == role) {
@@ -56,6 +68,12 @@ impl ClaimPolicy {
             }
         }
         kept
+    }
+
+    /// Whether claims say anything of roles at all.
+    #[must_use]
+    pub fn names_roles(&self, claims: &Map<String, Value>) -> bool {
+        lookup(claims, &self.roles_claim).is_some()
     }
 
     /// The scopes that verified claims of a bearer token grant, of those that nogoo9 knows: a list of
@@ -96,6 +114,36 @@ impl ClaimPolicy {
             "viewer" => Some(Role::Viewer),
             _ => None,
         }
+    }
+}
+
+/// Which roles a session carries beside nogoo9's own (`--session-roles`): names, of which one that
+/// ends in `*` stands for all that begin so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionRoles(Vec<String>);
+
+impl SessionRoles {
+    /// Those that match any of `patterns`.
+    #[must_use]
+    pub fn new(patterns: Vec<String>) -> Self {
+        Self(patterns)
+    }
+
+    /// All.
+    #[must_use]
+    pub fn all() -> Self {
+        Self(vec!["*".to_owned()])
+    }
+
+    /// Whether the session carries `role`.
+    #[must_use]
+    pub fn carries(&self, role: &str) -> bool {
+        self.0
+            .iter()
+            .any(|pattern| match pattern.strip_suffix('*') {
+                Some(beginning) => role.starts_with(beginning),
+                None => role == pattern,
+            })
     }
 }
 

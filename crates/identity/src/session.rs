@@ -23,6 +23,34 @@ const TYP: &str = "ng9-session+jwt";
 pub const MAX_LEN: usize = 1024;
 /// Control's clock may be ahead of the proxy's by this much, in seconds.
 const LEEWAY: UnixSeconds = 60;
+/// How long a token counts without control being asked, in seconds: somebody who is signed out, or
+/// disabled at the provider, is out after that at the latest.
+pub const FRESH_FOR: UnixSeconds = 15 * 60;
+/// How long before that control is asked in passing, in seconds.
+pub const RENEW_AHEAD: UnixSeconds = 5 * 60;
+
+/// Whether a session token still counts by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freshness {
+    /// It does.
+    Fresh,
+    /// It does, and it is time to have it renewed.
+    Due,
+    /// Only if control says so.
+    Stale,
+}
+
+/// How fresh a token is at `now` that counts by itself until `fresh_until`.
+#[must_use]
+pub fn freshness(fresh_until: Option<UnixSeconds>, now: UnixSeconds) -> Freshness {
+    match fresh_until {
+        // Those of an earlier version, and bearers, count until they end.
+        None => Freshness::Fresh,
+        Some(until) if now >= until => Freshness::Stale,
+        Some(until) if now >= until.saturating_sub(RENEW_AHEAD) => Freshness::Due,
+        Some(_) => Freshness::Fresh,
+    }
+}
 
 /// Somebody who is signed in, as control's login found them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +63,10 @@ pub struct Session {
     pub sid: String,
     /// When it ends, everywhere.
     pub expires: UnixSeconds,
+    /// Until when its tokens count without control being asked. `None`: until it ends, as an earlier
+    /// version made them.
+    #[serde(default)]
+    pub fresh_until: Option<UnixSeconds>,
 }
 
 /// Claims of a session token.
@@ -46,7 +78,10 @@ struct Claims {
     roles: Vec<String>,
     sid: String,
     iat: UnixSeconds,
+    /// The session's end.
     exp: UnixSeconds,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    fresh_until: Option<UnixSeconds>,
 }
 
 /// Why a token could not be made.
@@ -63,16 +98,16 @@ pub enum SignError {
 /// Signs our tokens. Control's alone.
 #[derive(Debug)]
 pub struct SessionSigner {
-    key: SigningKey,
+    key: Arc<SigningKey>,
     issuer: String,
 }
 
 impl SessionSigner {
     /// Signs as `issuer`: the public URL, with or without its last slash.
     #[must_use]
-    pub fn new(key: SigningKey, issuer: &str) -> Self {
+    pub fn new(key: impl Into<Arc<SigningKey>>, issuer: &str) -> Self {
         Self {
-            key,
+            key: key.into(),
             issuer: own_issuer(issuer),
         }
     }
@@ -102,6 +137,7 @@ impl SessionSigner {
             sid: session.sid.clone(),
             iat: now,
             exp: session.expires,
+            fresh_until: session.fresh_until.map(|at| at.min(session.expires)),
         };
         loop {
             let token = self.sign(TYP, &claims)?;
@@ -213,6 +249,7 @@ impl Sessions {
             caller: self.policy.caller(&claims.sub, claims.roles),
             expires: claims.exp,
             sid: Some(claims.sid),
+            fresh_until: claims.fresh_until,
         };
         Ok(Bound {
             host: claims.aud,

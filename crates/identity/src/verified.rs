@@ -1,5 +1,6 @@
 //! What a verified token says.
 
+use crate::session::{Freshness, freshness};
 use nogoo9_model::UnixSeconds;
 use nogoo9_model::access::Caller;
 
@@ -13,4 +14,14 @@ pub struct Verified {
     pub expires: UnixSeconds,
     /// The browser session, for session tokens.
     pub sid: Option<String>,
+    /// Until when it counts without control being asked, for session tokens that control renews.
+    pub fresh_until: Option<UnixSeconds>,
+}
+
+impl Verified {
+    /// Whether the token still counts by itself.
+    #[must_use]
+    pub fn freshness(&self, now: UnixSeconds) -> Freshness {
+        freshness(self.fresh_until, now)
+    }
 }

@@ -83,6 +83,8 @@ pub const KIND_RECORD: &str = "workspace-record";
 pub const KIND_OPERATION: &str = "operation";
 /// Value of [`KIND`] on the chunks of bulk operations.
 pub const KIND_CHUNK: &str = "operation-chunk";
+/// Value of [`KIND`] on browser sessions.
+pub const KIND_SESSION: &str = "session";
 /// Value of [`KIND`] on personal access tokens.
 pub const KIND_PERSONAL_TOKEN: &str = "personal-token";
 /// Label on chunks: the id of their operation.

@@ -23,6 +23,7 @@ pub mod personal_token;
 pub mod pod;
 pub mod probe;
 pub mod record;
+pub mod renew;
 pub mod select;
 pub mod template;
 pub mod upgrade;

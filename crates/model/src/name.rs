@@ -81,6 +81,22 @@ pub fn record(id: &str) -> String {
     format!("nogoo9-ws-{}", base32_sha256(id.as_bytes(), 26))
 }
 
+/// Characters of a session's public id.
+pub const SESSION_ID: usize = 26;
+
+/// The id by which people and logs know a browser session: its own, the `sid` of tokens, is nobody
+/// else's business.
+#[must_use]
+pub fn session_id(sid: &str) -> String {
+    base32_sha256(sid.as_bytes(), SESSION_ID)
+}
+
+/// Name of the Secret that holds the record of the session with that public id.
+#[must_use]
+pub fn session(id: &str) -> String {
+    format!("nogoo9-session-{id}")
+}
+
 /// Name of the Secret that holds what is kept of a personal access token, by its
 /// [id](crate::personal_token::id).
 #[must_use]

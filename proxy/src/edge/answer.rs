@@ -10,6 +10,8 @@ use crate::metrics::{HoldEnd, HoldLabels};
 use crate::reply::Reply;
 use crate::sessions::Kind;
 use http::Method;
+use http::header::SET_COOKIE;
+use nogoo9_identity::session::RENEW_AHEAD;
 use pingora::proxy::Session;
 use pingora::{Error, ErrorSource, ErrorType};
 use std::time::Duration;
@@ -46,11 +48,16 @@ impl Edge {
                 let left = opened.caller.expires.saturating_sub(unix_now());
                 let left = Duration::from_secs(u64::try_from(left).unwrap_or(0));
                 let expires = Instant::now() + left.max(LEAST_ANSWER);
+                let look_at = opened.caller.fresh_until.map(|until| {
+                    let fresh = until.saturating_sub(RENEW_AHEAD + unix_now());
+                    Instant::now() + Duration::from_secs(u64::try_from(fresh).unwrap_or(0))
+                });
                 ctx.hop = Hop::Pod(Box::new(PodHop {
                     opened,
                     attempts,
                     patience,
                     expires,
+                    look_at,
                     personal: self.watched(session.req_header()),
                     repeats: 0,
                     next: Some((backend, entered)),
@@ -110,7 +117,14 @@ impl Edge {
         reply: &Reply,
     ) -> pingora::Result<bool> {
         ctx.status = reply.status.as_u16();
-        self.write(session, reply).await?;
+        match self.next_cookie(ctx) {
+            // Nothing that the proxy says is stored by anybody.
+            Some(cookie) => {
+                let reply = reply.clone().with(SET_COOKIE.as_str(), cookie);
+                self.write(session, &reply).await?;
+            }
+            None => self.write(session, reply).await?,
+        }
         Ok(true)
     }
 

@@ -1,12 +1,14 @@
 //! What is kept of one request from hook to hook.
 
 use super::personal::Watched;
+use super::renew::Riding;
 use crate::dial::Attempts;
 use crate::gate::{Gate, Opened};
 use crate::hold::Patience;
 use crate::reply::Reply;
 use crate::sessions::Entered;
 use crate::table::Backend;
+use nogoo9_identity::Verified;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -23,6 +25,8 @@ pub struct Context {
     pub(super) tunnelled: bool,
     /// Whether an error may be shown as a page.
     pub(super) wants_html: bool,
+    /// The browser session, once it is not fresh any more.
+    pub(super) riding: Option<Riding>,
 }
 
 /// Where the request goes.
@@ -48,6 +52,8 @@ pub(super) struct PodHop {
     pub(super) patience: Patience,
     /// When the caller's token ends.
     pub(super) expires: Instant,
+    /// When its session is to be looked at, if it has one that is renewed.
+    pub(super) look_at: Option<Instant>,
     /// Whether it was revoked meanwhile, if it is a personal access token.
     pub(super) personal: Option<Watched>,
     /// Repetitions after a connection broke.
@@ -104,6 +110,7 @@ impl Context {
             status: 0,
             tunnelled: false,
             wants_html: false,
+            riding: None,
         }
     }
 
@@ -118,6 +125,24 @@ impl Context {
     pub(super) fn begun(&self) {
         if let Some(entered) = self.entered() {
             entered.begun();
+        }
+    }
+
+    /// Whose session is to be looked at now, and on which host, if one is.
+    pub(super) fn to_look(&self) -> Option<(Arc<Verified>, String)> {
+        match &self.hop {
+            Hop::Pod(hop) => {
+                hop.look_at.filter(|at| Instant::now() >= *at)?;
+                Some((hop.opened.caller.clone(), hop.opened.host.clone()))
+            }
+            Hop::Control { .. } | Hop::None => None,
+        }
+    }
+
+    /// Has the session looked at again then.
+    pub(super) fn look_again(&mut self, at: Instant) {
+        if let Hop::Pod(hop) = &mut self.hop {
+            hop.look_at = Some(at);
         }
     }
 

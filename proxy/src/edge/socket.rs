@@ -21,7 +21,9 @@ use pingora::http::ResponseHeader;
 use pingora::protocols::Stream;
 use pingora::protocols::http::ServerSession;
 use pingora::proxy::Session;
+use std::future::Future;
 use std::io::Cursor;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
@@ -39,6 +41,8 @@ struct Socket {
     backend: Arc<Backend>,
     entered: Entered,
     opened: Opened,
+    /// Returns once the session that opened it is over.
+    over: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// Returns once the token that opened it was revoked.
     revoked: Revoked,
     started: Instant,
@@ -122,11 +126,14 @@ impl Edge {
                 pod: &address,
             });
             headers::from_pod(&mut head, mapping)?;
+            self.pass_on(&mut head, ctx)?;
             return match rest {
                 Err(body) => refused(session, head, body).await,
                 Ok((pod, early)) => {
                     let started = ctx.started;
-                    let revoked = self.revoked(session.req_header());
+                    let request = session.req_header();
+                    let over = self.socket_over(request, &opened.caller, &opened.host);
+                    let revoked = self.revoked(request);
                     ctx.tunnelled = true;
                     self.tunnel(
                         session,
@@ -137,6 +144,7 @@ impl Edge {
                             backend,
                             entered,
                             opened,
+                            over,
                             revoked,
                             started,
                         },
@@ -203,6 +211,7 @@ async fn run(mut client: Stream, socket: Socket) -> Outcome {
         backend,
         entered,
         opened,
+        over,
         revoked,
         started,
     } = socket;
@@ -223,6 +232,10 @@ async fn run(mut client: Stream, socket: Socket) -> Outcome {
         tokio::select! {
             outcome = &mut relaying => outcome,
             () = expiry => {
+                entered.end(End::Expired);
+                relaying.await
+            }
+            () = over => {
                 entered.end(End::Expired);
                 relaying.await
             }

@@ -1,7 +1,7 @@
 //! Answers of pods: cookies that must not reach beyond the workspace, and addresses that path mode
 //! maps back.
 
-use http::header::{LOCATION, SET_COOKIE};
+use http::header::{CACHE_CONTROL, LOCATION, SET_COOKIE};
 use http::{HeaderName, HeaderValue};
 use nogoo9_identity::cookie;
 use pingora::http::ResponseHeader;
@@ -28,6 +28,12 @@ const ORIGIN_WIDE: [HeaderName; 3] = [
     HeaderName::from_static("alt-svc"),
 ];
 
+/// Headers that speak to shared caches alone, and to some louder than `Cache-Control` (RFC 9213).
+const SHARED_CACHES: [HeaderName; 2] = [
+    HeaderName::from_static("cdn-cache-control"),
+    HeaderName::from_static("surrogate-control"),
+];
+
 /// Makes an answer of a pod fit for the client; `mapping` in path mode only.
 pub fn from_pod(
     response: &mut ResponseHeader,
@@ -50,6 +56,42 @@ pub fn from_pod(
         response.insert_header(LOCATION, mapped)?;
     }
     Ok(())
+}
+
+/// Adds a cookie of ours, and sees to it that no shared cache keeps what it comes with.
+pub fn add_cookie(response: &mut ResponseHeader, cookie: &str) -> pingora::Result<()> {
+    response.append_header(SET_COOKIE, cookie)?;
+    for name in &SHARED_CACHES {
+        response.remove_header(name);
+    }
+    let said: Vec<&[u8]> = response
+        .headers
+        .get_all(CACHE_CONTROL)
+        .iter()
+        .map(HeaderValue::as_bytes)
+        .collect();
+    let private = private(&said.join(&b", "[..]));
+    response.insert_header(CACHE_CONTROL, private)
+}
+
+/// What `Cache-Control` says, for one reader only.
+fn private(said: &[u8]) -> String {
+    // With a quoted list of fields, commas separate nothing: rather too strict than misread.
+    let Some(said) = std::str::from_utf8(said)
+        .ok()
+        .filter(|text| !text.contains('"'))
+    else {
+        return "private, no-cache".to_owned();
+    };
+    let kept = said.split(',').map(str::trim).filter(|directive| {
+        let name = directive.split('=').next().unwrap_or_default().trim();
+        let shared = ["", "public", "private", "s-maxage", "proxy-revalidate"];
+        !shared.iter().any(|one| name.eq_ignore_ascii_case(one))
+    });
+    std::iter::once("private")
+        .chain(kept)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn set_cookies(response: &mut ResponseHeader, mapping: Option<Mapping<'_>>) -> pingora::Result<()> {
@@ -167,4 +209,40 @@ fn map_location(location: &str, mapping: Mapping<'_>) -> Option<String> {
         return Some(rest.to_owned());
     }
     Some(format!("{}{rest}", mapping.prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_with_a_cookie_is_for_one_reader() {
+        for (said, wanted) in [
+            ("", "private"),
+            ("public, max-age=600", "private, max-age=600"),
+            ("max-age=600,s-maxage=60", "private, max-age=600"),
+            ("Public , S-MaxAge=5, immutable", "private, immutable"),
+            ("private, max-age=1", "private, max-age=1"),
+            ("no-store", "private, no-store"),
+            ("private=\"x, public\"", "private, no-cache"),
+            (",,", "private"),
+        ] {
+            assert_eq!(private(said.as_bytes()), wanted, "{said}");
+        }
+        assert_eq!(private(b"\xff"), "private, no-cache");
+        let mut head = ResponseHeader::build(200, None).unwrap();
+        head.append_header("Cache-Control", "public").unwrap();
+        head.append_header("Cache-Control", "max-age=5").unwrap();
+        head.append_header("CDN-Cache-Control", "max-age=600")
+            .unwrap();
+        head.append_header("Set-Cookie", "theirs=1").unwrap();
+        add_cookie(&mut head, "nogoo9=x; Path=/").unwrap();
+        let all = |name: &str| -> Vec<&str> {
+            let values = head.headers.get_all(name).iter();
+            values.map(|value| value.to_str().unwrap()).collect()
+        };
+        assert_eq!(all("cache-control"), ["private, max-age=5"]);
+        assert!(all("cdn-cache-control").is_empty());
+        assert_eq!(all("set-cookie"), ["theirs=1", "nogoo9=x; Path=/"]);
+    }
 }

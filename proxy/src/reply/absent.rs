@@ -99,6 +99,7 @@ mod tests {
                 },
                 expires: 0,
                 sid: None,
+                fresh_until: None,
             }),
             mode: Mode::Path,
             host: "localhost".to_owned(),

@@ -19,6 +19,7 @@ mod http2;
 mod hygiene;
 mod proxy;
 mod recreate;
+mod renew;
 mod resilience;
 mod routing;
 mod sockets;

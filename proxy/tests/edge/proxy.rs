@@ -7,6 +7,7 @@ use crate::upstream::Upstream;
 use nogoo9_identity::keys::{SigningKey, public_jwks};
 use nogoo9_identity::session::{Session, SessionSigner};
 use nogoo9_local::idp;
+use nogoo9_model::renew;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -153,6 +154,7 @@ impl Stage {
             roles: vec!["user".to_owned()],
             sid: "s1".to_owned(),
             expires: now() + 3600,
+            fresh_until: None,
         };
         format!(
             "nogoo9={}",
@@ -167,11 +169,35 @@ impl Stage {
             roles: Vec::new(),
             sid: "s2".to_owned(),
             expires: now() + seconds,
+            fresh_until: None,
         };
         format!(
             "nogoo9={}",
             self.signer.sign_session(&session, host, now()).unwrap()
         )
+    }
+
+    /// A token of a session of alice on `host` that counts by itself for so many seconds.
+    pub(crate) fn token_fresh_for(&self, sid: &str, role: &str, host: &str, fresh: i64) -> String {
+        let session = Session {
+            sub: "alice".to_owned(),
+            roles: vec![role.to_owned()],
+            sid: sid.to_owned(),
+            expires: now() + 12 * 3600,
+            fresh_until: Some(now() + fresh),
+        };
+        // As old as it must be to be that fresh.
+        let signed = now() - (900 - fresh).max(0);
+        self.signer.sign_session(&session, host, signed).unwrap()
+    }
+
+    /// What control says of a session that goes on.
+    pub(crate) fn goes_on(&self, sid: &str, role: &str, host: &str) -> renew::Answer {
+        renew::Answer::Renewed {
+            token: self.token_fresh_for(sid, role, host, 900),
+            fresh_until: now() + 900,
+            ends: now() + 12 * 3600,
+        }
     }
 
     /// A bearer token of the identity provider.

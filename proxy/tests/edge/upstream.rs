@@ -1,15 +1,16 @@
 //! Small real servers that stand for the application in a pod, and for control.
 
 use crate::PATIENCE;
-use axum::Router;
 use axum::body::Body;
 use axum::extract::ws::{CloseFrame, Message, WebSocketUpgrade};
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::http::header::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get};
+use axum::routing::{any, get, post};
 use axum::serve::ListenerExt as _;
+use axum::{Json, Router};
+use nogoo9_model::renew::{self, Answer, Answers, Held, Question};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,6 +27,7 @@ pub(crate) struct Upstream {
     connections: Arc<AtomicUsize>,
     slow: watch::Sender<bool>,
     told: Arc<Mutex<Told>>,
+    sessions: Arc<Mutex<Sessions>>,
     runtime: Mutex<Option<Runtime>>,
 }
 
@@ -35,6 +37,17 @@ struct Shared {
     requests: Arc<AtomicUsize>,
     slow: watch::Sender<bool>,
     told: Arc<Mutex<Told>>,
+    sessions: Arc<Mutex<Sessions>>,
+}
+
+/// What is said of browser sessions, where this stands for control.
+#[derive(Default)]
+struct Sessions {
+    /// By host; of all others, that it cannot be told.
+    answers: HashMap<String, Answer>,
+    questions: Vec<Vec<Held>>,
+    /// Whether it waits for the release.
+    slowly: bool,
 }
 
 /// What is known of workspaces without pods, where this stands for control.
@@ -55,7 +68,9 @@ impl Upstream {
             requests: Arc::default(),
             slow: watch::Sender::new(false),
             told: Arc::default(),
+            sessions: Arc::default(),
         };
+        let sessions = shared.sessions.clone();
         let (requests, slow) = (shared.requests.clone(), shared.slow.clone());
         let told = shared.told.clone();
         let router = Router::new()
@@ -65,6 +80,7 @@ impl Upstream {
             .route("/events", get(events))
             .route("/.nogoo9/absent/{id}", any(tell))
             .route("/.nogoo9/start/{id}", any(tell))
+            .route(renew::PATH, post(renewed))
             .fallback(any(echo))
             .with_state(shared);
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -92,6 +108,7 @@ impl Upstream {
             connections,
             slow,
             told,
+            sessions,
             runtime: Mutex::new(Some(runtime)),
         }
     }
@@ -111,6 +128,22 @@ impl Upstream {
         let answer = (status, body.to_string());
         let mut told = self.told.lock().unwrap();
         told.answers.insert(workspace.to_owned(), answer);
+    }
+
+    /// Says this of the sessions on a host.
+    pub(crate) fn says(&self, host: &str, answer: Answer) {
+        let mut sessions = self.sessions.lock().unwrap();
+        sessions.answers.insert(host.to_owned(), answer);
+    }
+
+    /// Says it once it is released.
+    pub(crate) fn says_slowly(&self) {
+        self.sessions.lock().unwrap().slowly = true;
+    }
+
+    /// What was asked about sessions.
+    pub(crate) fn asked(&self) -> Vec<Vec<Held>> {
+        self.sessions.lock().unwrap().questions.clone()
     }
 
     /// What was asked about such workspaces: request line and headers as they came.
@@ -171,6 +204,26 @@ async fn tell(State(shared): State<Shared>, Path(id): Path<String>, request: Req
         .unwrap_or((404, String::new()));
     let status = StatusCode::from_u16(status).unwrap();
     (status, [("content-type", "application/json")], body).into_response()
+}
+
+/// Says what it was told to say of sessions.
+async fn renewed(State(shared): State<Shared>, Json(question): Json<Question>) -> Json<Answers> {
+    let (slowly, answers) = {
+        let mut sessions = shared.sessions.lock().unwrap();
+        let answer = |held: &Held| sessions.answers.get(&held.host).cloned();
+        let answers = question.sessions.iter().map(answer);
+        let answers = answers.map(|one| one.unwrap_or(Answer::Unknown)).collect();
+        sessions.questions.push(question.sessions);
+        (sessions.slowly, answers)
+    };
+    if slowly {
+        let mut slow = shared.slow.subscribe();
+        slow.wait_for(|released| *released).await.unwrap();
+    }
+    Json(Answers {
+        version: renew::VERSION,
+        answers,
+    })
 }
 
 /// Answers once it is released.

@@ -2,7 +2,7 @@
 
 use super::{Client, explain};
 use openidconnect::core::{CoreIdToken, CoreIdTokenVerifier, CoreJwsSigningAlgorithm};
-use openidconnect::{AccessToken, AccessTokenHash, Nonce};
+use openidconnect::{AccessToken, AccessTokenHash, NonceVerifier};
 use serde_json::{Map, Value};
 
 /// What an ID token may be signed with.
@@ -40,7 +40,7 @@ pub(super) fn verify(
     client: &Client,
     token: &CoreIdToken,
     access: &AccessToken,
-    nonce: &Nonce,
+    nonce: impl NonceVerifier,
 ) -> Result<String, Refusal> {
     use openidconnect::{
         ClaimsVerificationError as Claims, SignatureVerificationError as Signature,

@@ -119,6 +119,36 @@ fn subjects_that_nobody_can_have() {
 }
 
 #[test]
+fn hundreds_of_groups_do_not_travel_with_a_session() {
+    let mut groups: Vec<String> = (0..300).map(|n| format!("group-{n}")).collect();
+    groups.push("team-late".to_owned());
+    groups.push("ops".to_owned());
+    let Value::Object(claims) = json!({ "roles": groups }) else {
+        panic!("claims are an object")
+    };
+    let policy = policy("roles");
+    let table: [(&[&str], &[&str]); 5] = [
+        (&[], &["ops"]),
+        (&["team-*"], &["ops", "team-late"]),
+        (
+            &["group-299", "team-late"],
+            &["ops", "group-299", "team-late"],
+        ),
+        (&["group"], &["ops"]),
+        (&["TEAM-*"], &["ops"]),
+    ];
+    for (patterns, wanted) in table {
+        let carried = SessionRoles::new(patterns.iter().map(|&one| one.to_owned()).collect());
+        let kept = policy.roles_where(&claims, |role| carried.carries(role));
+        assert_eq!(kept, wanted, "{patterns:?}");
+    }
+    let all = SessionRoles::all();
+    let kept = policy.roles_where(&claims, |role| all.carries(role));
+    assert_eq!(kept.len(), MAX_ROLES);
+    assert_eq!(kept[0], "ops");
+}
+
+#[test]
 fn scopes_count_where_the_rule_is_on_and_none_are_granted_by_silence() {
     const READ: &str = "nogoo9:read";
     const WRITE: &str = "nogoo9:write";

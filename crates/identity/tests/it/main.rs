@@ -16,5 +16,6 @@ mod issuers;
 mod jwks;
 mod keys;
 mod roots;
+mod seal;
 mod session;
 mod support;

@@ -9,7 +9,7 @@ use nogoo9_identity::code::{Code, Codes, LoginState, is_nonce, new_nonce, nonce_
 use nogoo9_identity::jwks::Keys;
 use nogoo9_identity::keys::SigningKey;
 use nogoo9_identity::policy::ClaimPolicy;
-use nogoo9_identity::session::{MAX_LEN, Session, SessionSigner, Sessions, SignError};
+use nogoo9_identity::session::{Freshness, MAX_LEN, Session, SessionSigner, Sessions, SignError};
 use nogoo9_model::access::Role;
 use std::sync::Arc;
 
@@ -316,4 +316,45 @@ fn nonces_are_long_and_never_the_same() {
         nonce_hash("abc"),
         "ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0"
     );
+}
+
+#[test]
+fn a_token_says_until_when_it_counts_by_itself() {
+    let signer = session_signer();
+    let sessions = sessions(&signer);
+    let fresh = |at| Session {
+        fresh_until: Some(at),
+        ..session()
+    };
+    let token = signer
+        .sign_session(&fresh(NOW + 900), HOST, NOW)
+        .expect("a token");
+    let found = sessions.verify(&token, HOST, NOW).expect("a session");
+    for (at, wanted) in [
+        (0, Freshness::Fresh),
+        (599, Freshness::Fresh),
+        (600, Freshness::Due),
+        (899, Freshness::Due),
+        (900, Freshness::Stale),
+        (3599, Freshness::Stale),
+    ] {
+        assert_eq!(found.freshness(NOW + at), wanted, "{at}");
+    }
+    // Stale is not over: control may say that it goes on. Over is over.
+    assert!(sessions.verify(&token, HOST, NOW + 3599).is_ok());
+    assert_eq!(
+        sessions.verify(&token, HOST, NOW + 3600).map(|_| ()),
+        Err(TokenError::Expired)
+    );
+    // Never beyond the session's end.
+    let token = signer
+        .sign_session(&fresh(NOW + 9000), HOST, NOW)
+        .expect("a token");
+    let found = sessions.verify(&token, HOST, NOW).expect("a session");
+    assert_eq!(found.fresh_until, Some(NOW + 3600));
+    // One of an earlier version counts until it ends.
+    let token = signer.sign_session(&session(), HOST, NOW).expect("a token");
+    let found = sessions.verify(&token, HOST, NOW).expect("a session");
+    assert_eq!(found.fresh_until, None);
+    assert_eq!(found.freshness(NOW + 3599), Freshness::Fresh);
 }

@@ -149,6 +149,7 @@ pub(crate) fn session() -> Session {
         roles: vec!["user".to_owned(), "dev".to_owned()],
         sid: "s-1".to_owned(),
         expires: NOW + 3600,
+        fresh_until: None,
     }
 }
 

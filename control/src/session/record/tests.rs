@@ -1,0 +1,193 @@
+use super::*;
+
+const NOW: UnixSeconds = 1_000_000;
+const MINUTE: UnixSeconds = 60;
+
+fn record() -> SessionRecord {
+    SessionRecord::begin(
+        "sid".to_owned(),
+        "alice".to_owned(),
+        vec!["user".to_owned()],
+        Some("sealed".to_owned()),
+        &Limits::default(),
+        NOW,
+    )
+}
+
+fn unrefreshable() -> SessionRecord {
+    SessionRecord {
+        refresh: None,
+        ends: NOW + 3600,
+        ..record()
+    }
+}
+
+#[test]
+fn a_session_that_cannot_be_asked_about_is_short() {
+    let limits = |length, unrefreshable| Limits {
+        length,
+        unrefreshable,
+        grace: 0,
+    };
+    for (refresh, limits, lasts) in [
+        (true, limits(100, 10), 100),
+        (false, limits(100, 10), 10),
+        (false, limits(5, 10), 5),
+    ] {
+        let record = SessionRecord::begin(
+            "sid".to_owned(),
+            "alice".to_owned(),
+            Vec::new(),
+            refresh.then(|| "sealed".to_owned()),
+            &limits,
+            NOW,
+        );
+        assert_eq!(record.ends - NOW, lasts);
+    }
+}
+
+#[test]
+fn what_a_renewal_does() {
+    let with = |change: fn(&mut SessionRecord)| {
+        let mut changed = record();
+        change(&mut changed);
+        changed
+    };
+    let revoked = with(|r| r.revoked = Some(NOW));
+    let claimed = with(|r| r.claimed = Some(NOW + 11 * MINUTE));
+    let absurd = with(|r| r.claimed = Some(NOW + 1000 * MINUTE));
+    let from_the_future = with(|r| r.checked = NOW + 1000 * MINUTE);
+    let refuse = Step::Refuse;
+    let table = [
+        // The provider has just vouched: no token outlives that by more than 15 minutes.
+        (record(), 0, Step::Sign(15)),
+        (record(), 5, Step::Sign(15)),
+        (record(), 9, Step::Sign(15)),
+        (record(), 10, Step::Refresh),
+        (record(), 300, Step::Refresh),
+        // Another control asks it at this moment.
+        (claimed.clone(), 10, Step::Sign(15)),
+        (claimed, 11, Step::Refresh),
+        (
+            with(|r| r.claimed = Some(NOW + 21 * MINUTE)),
+            20,
+            Step::Sign(21),
+        ),
+        // Clocks that were far ahead bind nobody.
+        (absurd, 10, Step::Refresh),
+        (from_the_future, 3, Step::Sign(18)),
+        // Nobody can be asked: until it is revoked, or over.
+        (unrefreshable(), 0, Step::Sign(15)),
+        (unrefreshable(), 30, Step::Sign(45)),
+        (unrefreshable(), 50, Step::Sign(60)),
+        (unrefreshable(), 60, refuse(Refusal::Over)),
+        (revoked.clone(), 1, refuse(Refusal::Revoked)),
+        (revoked, 12 * 60, refuse(Refusal::Revoked)),
+        (record(), 12 * 60 - 1, Step::Refresh),
+        (record(), 12 * 60, refuse(Refusal::Over)),
+    ];
+    for (record, minutes, wanted) in table {
+        let wanted = match wanted {
+            Step::Sign(until) => Step::Sign(NOW + until * MINUTE),
+            other => other,
+        };
+        let step = record.step("alice", NOW + minutes * MINUTE);
+        assert_eq!(step, wanted, "{record:?} after {minutes} min");
+        assert_eq!(
+            record.step("bob", NOW + minutes * MINUTE),
+            refuse(Refusal::Unknown)
+        );
+    }
+}
+
+#[test]
+fn no_token_counts_beyond_the_session() {
+    let ends = record().ends;
+    let late = record().vouched(None, None, ends - 30);
+    assert_eq!(late.step("alice", ends - 20), Step::Sign(ends));
+    assert_eq!(late.unchecked(ends - 20), ends);
+    assert_eq!(record().unchecked(NOW), NOW + 5 * MINUTE);
+}
+
+#[test]
+fn a_claim_ends_with_the_answer() {
+    let now = NOW + 10 * MINUTE;
+    let claimed = record().claim(now);
+    assert_eq!(claimed.claimed, Some(now + CLAIM_FOR));
+    let kept = claimed.clone().vouched(None, None, now);
+    assert_eq!(kept.refresh.as_deref(), Some("sealed"));
+    assert_eq!(kept.roles, ["user"]);
+    assert_eq!((kept.claimed, kept.checked, kept.seen), (None, now, now));
+    let roles = Some(vec!["viewer".to_owned()]);
+    let changed = claimed
+        .clone()
+        .vouched(Some("other".to_owned()), roles, now);
+    assert_eq!(changed.refresh.as_deref(), Some("other"));
+    assert_eq!(changed.roles, ["viewer"]);
+    let out = claimed.revoke(now);
+    assert_eq!(
+        (out.revoked, out.claimed, &out.refresh),
+        (Some(now), None, &None)
+    );
+    // The first time is the one that is remembered.
+    assert_eq!(out.clone().revoke(now + 5), out);
+}
+
+#[test]
+fn what_is_over_and_what_lives() {
+    let revoked = record().revoke(NOW);
+    for (record, after, live, over) in [
+        (record(), 0, true, false),
+        (record(), 12 * 3600 - 1, true, false),
+        (record(), 12 * 3600, false, true),
+        (revoked.clone(), 0, false, false),
+        (revoked.clone(), 3599, false, false),
+        (revoked, 3600, false, true),
+    ] {
+        let now = NOW + after;
+        assert_eq!(
+            (record.is_live(now), record.is_over(now)),
+            (live, over),
+            "{after}"
+        );
+    }
+}
+
+#[test]
+fn seen_is_noted_every_few_minutes() {
+    assert_eq!(record().note(NOW + 299), None);
+    let noted = record().note(NOW + 300).unwrap();
+    assert_eq!(noted.seen, NOW + 300);
+    assert_eq!(SessionRecord { seen: NOW, ..noted }, record());
+}
+
+#[test]
+fn the_oldest_live_sessions_make_room() {
+    let many = |count: usize| -> Vec<SessionRecord> {
+        let one = |n: usize| SessionRecord {
+            sid: format!("s{n:03}"),
+            started: NOW - UnixSeconds::try_from(n).unwrap(),
+            ..record()
+        };
+        (0..count).map(one).collect()
+    };
+    let sids = |sessions: Vec<SessionRecord>| -> Vec<String> {
+        let gone = surplus(sessions, |one| one, NOW);
+        gone.into_iter().map(|one| one.sid).collect()
+    };
+    assert!(sids(Vec::new()).is_empty());
+    assert!(sids(many(MOST - 1)).is_empty());
+    assert_eq!(sids(many(MOST)), ["s049"]);
+    assert_eq!(sids(many(MOST + 2)), ["s051", "s050", "s049"]);
+    // What does not live takes no place.
+    let mut some = many(MOST + 2);
+    for old in &mut some[MOST..] {
+        old.revoked = Some(NOW);
+    }
+    assert_eq!(sids(some), ["s049"]);
+}
+
+#[test]
+fn nothing_of_a_refresh_token_is_shown() {
+    assert!(!format!("{:?}", record()).contains("sealed"));
+}

@@ -1,0 +1,161 @@
+//! Browser sessions along the way of a request: asked about where it is time, and the next token
+//! handed to the browser.
+
+use super::context::Context;
+use super::{Edge, unix_now};
+use crate::gate::{Decision, Session as Known, Stale};
+use crate::headers;
+use crate::renew::{Asked, Entry, Verdict};
+use crate::reply::Reply;
+use nogoo9_identity::Verified;
+use nogoo9_identity::session::Freshness;
+use nogoo9_model::UnixSeconds;
+use pingora::http::{RequestHeader, ResponseHeader};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How often a stream that flows is looked at, once its token is not fresh any more.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// The session that a request rides on, once it is not fresh any more.
+#[derive(Debug, Clone)]
+pub(super) struct Riding {
+    entry: Arc<Entry>,
+    /// Until when the token counts that the request carries.
+    held: UnixSeconds,
+}
+
+impl Edge {
+    /// What is known of a session that is not fresh any more, once control has been asked.
+    pub(super) async fn ask_session(
+        &self,
+        request: &RequestHeader,
+        ctx: &mut Context,
+        stale: &Stale,
+    ) -> Result<Known, Reply> {
+        let Some(riding) = self.ride(request, &stale.verified, &stale.host) else {
+            // Stale tokens say what session they are of.
+            return Ok(Known::Over);
+        };
+        let now = unix_now();
+        match self
+            .renewals
+            .ask_first(&riding.entry, riding.held, now)
+            .await
+        {
+            Asked::Accepted => {
+                let newest = riding.entry.newer(riding.held).and_then(|(token, _)| {
+                    let sessions = self.gate.auth.sessions();
+                    sessions.verify(&token, &stale.host, unix_now()).ok()
+                });
+                ctx.riding = Some(riding);
+                let newest = newest.unwrap_or_else(|| stale.verified.clone());
+                Ok(Known::GoesOn(newest))
+            }
+            Asked::Refused => Ok(Known::Over),
+            Asked::Unknown => Err(Reply::unavailable(
+                false,
+                "Whether you are still signed in cannot be told at the moment.",
+            )),
+        }
+    }
+
+    /// Notes the session of a request that is let through, and asks control where that is due.
+    /// `Some`: it is over all the same, as control has said a moment ago.
+    pub(super) fn in_passing(
+        &self,
+        request: &RequestHeader,
+        ctx: &mut Context,
+        decision: &Decision,
+    ) -> Option<Known> {
+        let (caller, host) = match decision {
+            Decision::Open(opened) => (&opened.caller, &opened.host),
+            Decision::Ask(asked) => (&asked.caller, &asked.host),
+            _ => return None,
+        };
+        let now = unix_now();
+        if ctx.riding.is_some() || caller.freshness(now) == Freshness::Fresh {
+            return None;
+        }
+        let riding = self.ride(request, caller, host)?;
+        match self.renewals.look(&riding.entry, riding.held, now) {
+            Verdict::Refuse => Some(Known::Over),
+            _ => {
+                ctx.riding = Some(riding);
+                None
+            }
+        }
+    }
+
+    fn ride(&self, request: &RequestHeader, held: &Verified, host: &str) -> Option<Riding> {
+        let auth = &self.gate.auth;
+        let token = auth.session_token(&request.headers, host, unix_now())?;
+        Some(Riding {
+            entry: self.renewals.entry(held, token, host)?,
+            held: held.fresh_until?,
+        })
+    }
+
+    /// `Set-Cookie` of the session's next token, if there is one by now.
+    pub(super) fn next_cookie(&self, ctx: &Context) -> Option<String> {
+        let riding = ctx.riding.as_ref()?;
+        let (token, ends) = riding.entry.newer(riding.held)?;
+        let names = self.gate.auth.names();
+        let life = ends.saturating_sub(unix_now());
+        Some(names.set(names.session(), &token, life))
+    }
+
+    /// Hands the browser its next token with an answer.
+    pub(super) fn pass_on(
+        &self,
+        response: &mut ResponseHeader,
+        ctx: &Context,
+    ) -> pingora::Result<()> {
+        match self.next_cookie(ctx) {
+            Some(cookie) => headers::add_cookie(response, &cookie),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a stream that flows may go on: looks now and then at its session.
+    pub(super) fn flows_on(&self, request: &RequestHeader, ctx: &mut Context) -> bool {
+        if ctx
+            .riding
+            .as_ref()
+            .is_some_and(|riding| riding.entry.is_over())
+        {
+            return false;
+        }
+        let Some((caller, host)) = ctx.to_look() else {
+            return true;
+        };
+        if ctx.riding.is_none() {
+            ctx.riding = self.ride(request, &caller, &host);
+        }
+        ctx.look_again(Instant::now() + LOOK_EVERY);
+        let Some(riding) = &ctx.riding else {
+            return true;
+        };
+        let verdict = self.renewals.look(&riding.entry, riding.held, unix_now());
+        !matches!(verdict, Verdict::Refuse | Verdict::Unknown)
+    }
+
+    /// Returns once the session of a socket that is being opened is over.
+    pub(super) fn socket_over(
+        &self,
+        request: &RequestHeader,
+        caller: &Verified,
+        host: &str,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        match self.ride(request, caller, host) {
+            Some(riding) => {
+                let renewals = self.renewals.clone();
+                Box::pin(renewals.until_over(riding.entry))
+            }
+            None => Box::pin(std::future::pending()),
+        }
+    }
+}
