@@ -14,15 +14,13 @@ use crate::template::source::Source;
 use crate::upgrade::{Discovery, Engine, EngineConfig, Proxies};
 use anyhow::Context as _;
 use axum::Router;
-use nogoo9_identity::bearer::{BearerConfig, Bearers};
-use nogoo9_identity::jwks::Keys;
-use nogoo9_identity::policy::ClaimPolicy;
+use nogoo9_identity::Authenticator;
+use nogoo9_identity::bearer::Bearers;
+use nogoo9_identity::cookie::CookieNames;
 use nogoo9_identity::session::Sessions;
-use nogoo9_identity::source::KeySource;
-use nogoo9_identity::{Authenticator, Roots};
-use nogoo9_model::access::Role;
 use nogoo9_runtime::kube::{Connection, Retry, connect};
 use nogoo9_runtime::shutdown::Shutdown;
+use nogoo9_runtime::trust::Trust;
 use nogoo9_runtime::{admin, listen};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -30,7 +28,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
 /// How long open requests and passes may take to finish once stopping.
@@ -233,10 +230,10 @@ impl Control {
             .clone()
             .while_leading(stop.clone(), move |stop| sweep(swept.clone(), stop));
         let sessions = tokio::spawn(sessions);
-        let policy = Arc::new(policy(settings));
-        let login = login(settings, policy.clone(), keys.clone(), &cluster, connection);
+        let trust = Trust::new(&common.identity);
+        let login = login(settings, &trust, keys.clone(), &cluster, connection);
         let login = Arc::new(login);
-        let personal = PersonalTokens::new(cluster.clone(), policy.clone());
+        let personal = PersonalTokens::new(cluster.clone(), trust.policy.clone());
         let swept = cluster.clone();
         let tokens = leadership
             .clone()
@@ -258,8 +255,9 @@ impl Control {
             leadership.while_leading(stop.clone(), move |stop| bulk::run(driven.clone(), stop));
         let bulks = tokio::spawn(bulks);
 
-        let (authenticator, refresher) = authenticator(settings, keys, &policy)?;
-        let refresher = AbortOnDropHandle::new(refresher);
+        let (bearers, refreshers) = trust.bearers()?;
+        let authenticator = authenticator(settings, keys, bearers, &trust);
+        let refreshers = refreshers.spawn();
         let app = App {
             service,
             auth: Auth::new(
@@ -276,7 +274,7 @@ impl Control {
         let router = limits(router(app).merge(login::router(login)));
         let engine = tokio::spawn(async move {
             // Keys are refreshed for as long as the engine runs.
-            let _refresher = refresher;
+            let _refreshers = refreshers;
             if let Err(error) = tokio::try_join!(worker, bulks, sessions, tokens) {
                 tracing::error!(%error, "the engine ended by itself");
                 stop.cancel();
@@ -293,68 +291,25 @@ impl Control {
     }
 }
 
-fn policy(settings: &Settings) -> ClaimPolicy {
-    let identity = &settings.common.identity;
-    ClaimPolicy {
-        roles_claim: identity.roles_claim.join("."),
-        admin_role: identity.admin_role.clone(),
-        admin_subs: identity.admin_subs.clone(),
-        default_role: if identity.default_role == "viewer" {
-            Role::Viewer
-        } else {
-            Role::User
-        },
-        scopes_claim: identity.scopes_claim.clone(),
-    }
-}
-
-fn issuer_roots(settings: &Settings) -> Roots {
-    let pem = settings.common.identity.issuer_ca.as_deref();
-    pem.map(Roots::and_pem).unwrap_or_default()
-}
-
+/// What tells who calls: bearer tokens as the proxy checks them, sessions by our own keys.
 fn authenticator(
     settings: &Settings,
     keys: &Keyring,
-    policy: &Arc<ClaimPolicy>,
-) -> anyhow::Result<(Authenticator, JoinHandle<()>)> {
-    let identity = &settings.common.identity;
-    let mut refreshers = Vec::new();
-    let mut keys_of = |issuer: &str| {
-        let (keys, refresher) = Keys::new(KeySource::Issuer {
-            issuer: issuer.to_owned(),
-            roots: issuer_roots(settings),
-        });
-        refreshers.push(refresher.run());
-        keys
-    };
-    let config_of = |issuer: &str| BearerConfig {
-        issuer: issuer.to_owned(),
-        audiences: identity.audiences.clone(),
-    };
-    let main = &identity.issuer;
-    let mut bearers = Bearers::new(config_of(main), policy.clone(), keys_of(main));
-    for issuer in &identity.extra_issuers {
-        bearers = bearers.and_issuer(config_of(issuer), keys_of(issuer));
-    }
-    if let Some(shared) = &identity.shared_secret {
-        let secret = shared.secret.expose().as_bytes();
-        bearers = bearers
-            .and_shared_secret(config_of(&shared.issuer), secret)
-            .context("--shared-secret-file")?;
-    }
-    let refresher = tokio::spawn(async move {
-        futures::future::join_all(refreshers).await;
-    });
+    bearers: Bearers,
+    trust: &Trust,
+) -> Authenticator {
     let public = &settings.common.public.url;
-    let sessions = Sessions::new(public.as_str(), policy.clone(), keys.public().clone());
-    let names = nogoo9_identity::cookie::CookieNames::new(public.scheme() == "https");
-    Ok((Authenticator::new(bearers, sessions, names), refresher))
+    let sessions = Sessions::new(public.as_str(), trust.policy.clone(), keys.public().clone());
+    Authenticator::new(
+        bearers,
+        sessions,
+        CookieNames::new(public.scheme() == "https"),
+    )
 }
 
 fn login(
     settings: &Settings,
-    policy: Arc<ClaimPolicy>,
+    trust: &Trust,
     keys: Keyring,
     cluster: &Cluster,
     connection: &Connection,
@@ -364,7 +319,7 @@ fn login(
         public_url: public.url.clone(),
         workspace_domain: public.workspace_domain.to_string(),
         issuer: identity.issuer.clone(),
-        issuer_roots: issuer_roots(settings),
+        issuer_roots: trust.roots.clone(),
         client_id: settings.client_id.clone(),
         client_secret: settings
             .client_secret
@@ -379,5 +334,5 @@ fn login(
     };
     let clock = connection.clock.clone();
     let clock = Arc::new(move || clock.now());
-    Login::new(config, policy, keys, cluster.clone(), clock)
+    Login::new(config, trust.policy.clone(), keys, cluster.clone(), clock)
 }

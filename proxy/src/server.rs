@@ -15,16 +15,12 @@ use crate::route::Router;
 use crate::sessions::{End, Sessions};
 use crate::table::Table;
 use anyhow::Context as _;
-use nogoo9_identity::bearer::{BearerConfig, Bearers};
+use nogoo9_identity::Authenticator;
 use nogoo9_identity::cookie::CookieNames;
 use nogoo9_identity::jwks::Keys;
-use nogoo9_identity::policy::ClaimPolicy;
 use nogoo9_identity::session::Sessions as SessionTokens;
-use nogoo9_identity::source::KeySource;
-use nogoo9_identity::{Authenticator, Roots};
-use nogoo9_model::access::Role;
 use nogoo9_runtime::admin::{Check, Readiness};
-use nogoo9_runtime::args::Identity;
+use nogoo9_runtime::trust::Trust;
 use nogoo9_runtime::{admin as listener, listen, shutdown::Shutdown};
 use pingora::apps::HttpServerOptions;
 use pingora::listeners::ListenerConfig;
@@ -247,59 +243,21 @@ fn start(
     }))
 }
 
+/// What tells who calls: bearer tokens as control checks them, sessions by control's public keys.
 fn authenticator(settings: &Settings) -> anyhow::Result<Arc<Authenticator>> {
-    let identity = &settings.common.identity;
-    let policy = Arc::new(policy(identity));
-    let keys_of = |issuer: &str| {
-        let (keys, refresher) = Keys::new(KeySource::Issuer {
-            issuer: issuer.to_owned(),
-            roots: identity
-                .issuer_ca
-                .as_deref()
-                .map(Roots::and_pem)
-                .unwrap_or_default(),
-        });
-        tokio::spawn(refresher.run());
-        keys
-    };
-    let config_of = |issuer: &str| BearerConfig {
-        issuer: issuer.to_owned(),
-        audiences: identity.audiences.clone(),
-    };
-    let main = &identity.issuer;
-    let mut bearers = Bearers::new(config_of(main), policy.clone(), keys_of(main));
-    for issuer in &identity.extra_issuers {
-        bearers = bearers.and_issuer(config_of(issuer), keys_of(issuer));
-    }
-    if let Some(shared) = &identity.shared_secret {
-        let secret = shared.secret.expose().as_bytes();
-        bearers = bearers
-            .and_shared_secret(config_of(&shared.issuer), secret)
-            .context("--shared-secret-file")?;
-    }
+    let trust = Trust::new(&settings.common.identity);
+    let (bearers, refreshers) = trust.bearers()?;
+    // For as long as the process lives.
+    refreshers.spawn().detach_all();
     let (session, refresh_session) = Keys::new(settings.session_keys.clone());
     tokio::spawn(refresh_session.run());
     let url = &settings.common.public.url;
-    let tokens = SessionTokens::new(url.as_str(), policy, session);
+    let tokens = SessionTokens::new(url.as_str(), trust.policy, session);
     Ok(Arc::new(Authenticator::new(
         bearers,
         tokens,
         CookieNames::new(url.scheme() == "https"),
     )))
-}
-
-fn policy(identity: &Identity) -> ClaimPolicy {
-    ClaimPolicy {
-        roles_claim: identity.roles_claim.join("."),
-        admin_role: identity.admin_role.clone(),
-        admin_subs: identity.admin_subs.clone(),
-        default_role: if identity.default_role == "viewer" {
-            Role::Viewer
-        } else {
-            Role::User
-        },
-        scopes_claim: identity.scopes_claim.clone(),
-    }
 }
 
 async fn ready_when_keys(keys: Keys, check: Check) {

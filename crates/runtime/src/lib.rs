@@ -46,5 +46,6 @@ pub mod listen;
 pub mod secret;
 pub mod shutdown;
 pub mod telemetry;
+pub mod trust;
 
 pub use exit::{main_exit, start};

@@ -91,7 +91,10 @@ fn defaults_follow_from_the_public_url() {
     assert!(!common.public.path_mode);
     assert_eq!(common.identity.audiences, ["http://localhost:9009/mcp"]);
     assert_eq!(common.identity.roles_claim, ["roles"]);
-    assert_eq!(common.identity.default_role, "user");
+    assert_eq!(
+        common.identity.default_role,
+        nogoo9_model::access::Role::User
+    );
     // Byte by byte as given: `Url` would have added a slash.
     assert_eq!(common.identity.issuer, "http://127.0.0.1:9011");
     assert_eq!(common.kube.workspaces_namespace, "nogoo9-workspaces");

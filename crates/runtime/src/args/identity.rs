@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use nogoo9_model::access::Role;
 use rustls::{
     RootCertStore,
     pki_types::{CertificateDer, pem::PemObject as _},
@@ -99,7 +100,7 @@ pub struct Identity {
     /// Subjects that are admins.
     pub admin_subs: Vec<String>,
     /// Role without a role claim.
-    pub default_role: String,
+    pub default_role: Role,
     /// Where the scopes of bearer tokens are, if they count.
     pub scopes_claim: Option<String>,
 }
@@ -154,13 +155,7 @@ impl IdentityArgs {
             Some(steps)
         });
         let admin_role = word("admin-role", self.admin_role.as_deref(), "admin", problems);
-        let default_role = self.default_role.as_deref().unwrap_or("user").trim();
-        if !matches!(default_role, "viewer" | "user") {
-            problems.add(
-                "default-role",
-                format!("`{default_role}` is neither viewer nor user; nobody is admin by default"),
-            );
-        }
+        let default_role = default_role(self.default_role.as_deref(), problems);
         Some(Identity {
             issuer: issuer?,
             issuer_ca: issuer_ca?,
@@ -170,7 +165,7 @@ impl IdentityArgs {
             roles_claim: roles_claim?,
             admin_role: admin_role?,
             admin_subs: admin_subs?,
-            default_role: default_role.to_owned(),
+            default_role: default_role?,
             scopes_claim: scopes_claim?,
         })
     }
@@ -257,6 +252,20 @@ impl IdentityArgs {
                 None
             }
             (false, _) => Some(None),
+        }
+    }
+}
+
+fn default_role(value: Option<&str>, problems: &mut Problems) -> Option<Role> {
+    match value.map_or("user", str::trim) {
+        "viewer" => Some(Role::Viewer),
+        "user" => Some(Role::User),
+        other => {
+            problems.add(
+                "default-role",
+                format!("`{other}` is neither viewer nor user; nobody is admin by default"),
+            );
+            None
         }
     }
 }
