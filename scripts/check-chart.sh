@@ -18,7 +18,10 @@ everything=(--set sampleTemplate.enabled=true --set ingress.enabled=true --set i
   --set 'networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.name=monitoring'
   --set 'networkPolicy.workspacesFrom[0].podSelector.matchLabels.app=x'
   --set proxy.service.type=NodePort --set proxy.service.nodePort=30080 --set proxy.h2c=true
-  --set workspaces.maxPerUser=5
+  --set workspaces.maxPerUser=5 --set 'oidc.loginScopes={email,offline_access}' --set oidc.requireScopes=true
+  --set oidc.scopesClaim=scp --set 'oidc.extraIssuers={https://login.example.net}'
+  --set oidc.sharedSecret.issuer=urn:example:old --set oidc.sharedSecret.existingSecret=shared
+  --set sessions.length=3600 --set sessions.keyRotation=31536000 --set 'sessions.roles={team-*}'
   --set proxy.nodeSelector.disk=ssd --set control.nodeSelector.disk=ssd --set 'image.pullSecrets={a}'
   --set 'proxy.extraArgs={--hold-max=5}' --set commonLabels.team=edge --set proxy.podLabels.a=b)
 fail=0
@@ -69,6 +72,14 @@ refused /oidc/defaultRole --set oidc.defaultRole=admin
 refused /oidc/ca/pem --set oidc.ca.pem=company-ca.pem
 refused "oidc.ca: set one" --set oidc.ca.existingSecret=a --set oidc.ca.existingConfigMap=b
 refused "oidc.clientSecret: set one" --set oidc.clientSecret.value=a --set oidc.clientSecret.existingSecret=b
+refused /oidc/extraIssuers/0 --set 'oidc.extraIssuers={http://login.example.net}'
+refused "oidc.extraIssuers: names" --set 'oidc.extraIssuers={https://login.example.org/realms/main}'
+refused "oidc.sharedSecret: set both" --set oidc.sharedSecret.issuer=urn:example:old
+refused "must be an issuer of its own" --set oidc.sharedSecret.issuer=https://login.example.org/realms/main \
+  --set oidc.sharedSecret.existingSecret=shared
+refused "means nothing without" --set oidc.scopesClaim=scp
+refused /sessions/keyRotation --set sessions.keyRotation=5
+refused /sessions/length --set sessions.length=60
 refused /layout --set layout=both
 refused "'replica' not allowed" --set proxy.replica=3
 refused /proxy/replicas --set proxy.replicas=0

@@ -16,6 +16,13 @@ args:
 {{- if include "nogoo9.clientSecret" . }}
   - --client-secret-file=/etc/nogoo9/client/secret
 {{- end }}
+  - {{ printf "--login-scopes=%s" (join "," .Values.oidc.loginScopes) | quote }}
+{{- with .Values.sessions }}
+  - --session-length={{ int .length }}
+  - --session-unrefreshable={{ int .unrefreshable }}
+  - --session-key-rotation={{ int .keyRotation }}
+  - {{ printf "--session-roles=%s" (join "," .roles) | quote }}
+{{- end }}
 {{- with .Values.workspaces.maxPerUser }}
   - --max-workspaces-per-user={{ int . }}
 {{- end }}

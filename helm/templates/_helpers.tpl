@@ -117,7 +117,21 @@ configMap:
 - {{ printf "--admin-sub=%s" . | quote }}
 {{- end }}
 - --default-role={{ .defaultRole }}
+{{- range .extraIssuers }}
+- {{ printf "--extra-issuer=%s" . | quote }}
 {{- end }}
+{{- if .requireScopes }}
+- --scopes=on
+{{- end }}
+{{- with .scopesClaim }}
+- {{ printf "--scopes-claim=%s" . | quote }}
+{{- end }}
+{{- if .sharedSecret.issuer }}
+- {{ printf "--shared-secret-issuer=%s" .sharedSecret.issuer | quote }}
+- --shared-secret-file=/etc/nogoo9/shared/secret
+{{- end }}
+{{- end }}
+- --session-grace={{ int .Values.sessions.grace }}
 {{- if include "nogoo9.caVolume" . }}
 - --issuer-ca-file=/etc/nogoo9/issuer/ca.crt
 {{- end }}
@@ -197,6 +211,11 @@ hostAliases:
   mountPath: /etc/nogoo9/issuer
   readOnly: true
 {{- end }}
+{{- if .Values.oidc.sharedSecret.issuer }}
+- name: shared-secret
+  mountPath: /etc/nogoo9/shared
+  readOnly: true
+{{- end }}
 {{- end -}}
 
 {{- define "nogoo9.commonVolumes" -}}
@@ -208,6 +227,13 @@ hostAliases:
 {{- with include "nogoo9.caVolume" . }}
 - name: issuer-ca
 {{- . | nindent 2 }}
+{{- end }}
+{{- if .Values.oidc.sharedSecret.issuer }}
+- name: shared-secret
+  secret:
+    secretName: {{ .Values.oidc.sharedSecret.existingSecret }}
+    defaultMode: 0440
+    items: [{key: {{ .Values.oidc.sharedSecret.key | quote }}, path: secret}]
 {{- end }}
 {{- end -}}
 

@@ -10,6 +10,7 @@ args:
 {{- if eq .Values.layout "pod" }}{{ $control = "http://127.0.0.1:9010" }}{{ end }}
   - --control-url={{ $control }}
   - --session-keys={{ $control }}/.well-known/nogoo9-session-keys.json,/etc/nogoo9/session/jwks.json
+  - --max-bearer-age={{ int .Values.sessions.maxBearerAge }}
   - --hold-timeout={{ .Values.proxy.holdTimeout }}
   - --recreate-hold-timeout={{ .Values.proxy.recreateHoldTimeout }}
   - --drain={{ .Values.proxy.drain }}
