@@ -68,6 +68,9 @@ await scenario(async (browser) => {
     await at(page, '/tokens');
     await page.locator('[data-token]').waitFor();
     await look(page, 'tokens');
+    await at(page, '/sessions');
+    await page.locator('[data-session]').first().waitFor();
+    await look(page, 'sessions');
     await at(page, '/no/such/page');
     await look(page, 'no-page');
     await page.goto(workspaceUrl(RUNNING));

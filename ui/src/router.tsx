@@ -4,6 +4,7 @@
 import { createRootRoute, createRoute, createRouter } from '@tanstack/react-router';
 import { OperationPage } from './operations/OperationPage';
 import { OperationsPage } from './operations/OperationsPage';
+import { SessionsPage } from './sessions/SessionsPage';
 import { NotFound } from './shell/NotFound';
 import { Shell } from './shell/Shell';
 import { SpawnPage } from './spawn/SpawnPage';
@@ -59,6 +60,7 @@ const template = createRoute({
 });
 
 const tokens = createRoute({ getParentRoute: () => root, path: '/tokens', component: TokensPage });
+const sessions = createRoute({ getParentRoute: () => root, path: '/sessions', component: SessionsPage });
 
 export const router = createRouter({
   routeTree: root.addChildren([
@@ -71,6 +73,7 @@ export const router = createRouter({
     templates,
     template,
     tokens,
+    sessions,
   ]),
   scrollRestoration: true,
 });

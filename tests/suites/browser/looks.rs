@@ -36,7 +36,7 @@ pub(super) async fn looks(site: Arc<Site>) -> anyhow::Result<()> {
     ];
     let report = browse(&site, "looks.mjs", &env).await?;
     let pages = report["pages"].as_array().context("pages")?;
-    assert_eq!(pages.len(), 20 * 3);
+    assert_eq!(pages.len(), 21 * 3);
     for page in pages {
         let faults = (&page["violations"], &page["overflow"]);
         assert_eq!(faults, (&json!([]), &json!(0)), "{page}");

@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         .scenario("anothers_page_and_nobodys_are_one", stranger)
         .scenario("a_page_waits_for_its_workspace", waiting)
         .scenario("access_tokens_are_shown_once_and_revoked", tokens)
+        .scenario("ones_sessions_are_listed_and_ended", sessions)
         .scenario("pages_are_accessible_and_fit", looks::looks)
         .alone(
             "the_console_outlives_control_and_says_when_the_session_has_ended",
@@ -187,6 +188,34 @@ async fn tokens(site: Arc<Site>) -> anyhow::Result<()> {
         (&json!(200), &json!(401))
     );
     assert_eq!(report["shown"], json!({"overflow": 0, "violations": []}));
+    no_complaints(&report);
+    Ok(())
+}
+
+/// Vera's, whom no other scenario knows, so that all sessions are counted.
+async fn sessions(site: Arc<Site>) -> anyhow::Result<()> {
+    let report = browse(&site, "sessions.mjs", &[]).await?;
+    let ids = |field: &str| -> anyhow::Result<Vec<&str>> {
+        let ids = report[field]["ids"].as_array().context("ids")?;
+        Ok(ids.iter().filter_map(Value::as_str).collect())
+    };
+    let (own, first) = (report["own"].as_str(), report["first"].as_str());
+    let (own, first) = (own.context("own")?, first.context("first")?);
+    let all = ids("all")?;
+    assert!(all.contains(&own) && all.contains(&first), "{report}");
+    let without: Vec<&str> = all.iter().copied().filter(|id| *id != first).collect();
+    assert_eq!(ids("without")?, without);
+    assert_eq!(ids("alone")?, [own]);
+    for list in ["all", "without", "alone"] {
+        let marks = (&report[list]["current"], &report[list]["marked"]);
+        assert_eq!(marks, (&json!(1), &json!(1)), "{list}");
+    }
+    assert_eq!(report["buttons"], 0, "nothing is left to end");
+    let question = report["question"].as_str().unwrap_or_default();
+    assert!(question.contains("End 2 other sessions?"), "{question}");
+    for seen in ["shown", "dark", "asked"] {
+        assert_eq!(report[seen], json!({"overflow": 0, "violations": []}));
+    }
     no_complaints(&report);
     Ok(())
 }

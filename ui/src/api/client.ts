@@ -6,6 +6,7 @@ import type {
   CreatedToken,
   CreateToken,
   Operation,
+  Sessions,
   Spawn,
   Template,
   Tokens,
@@ -110,5 +111,8 @@ export const api = {
   tokens: () => call<Tokens>('GET', '/tokens'),
   createToken: (token: CreateToken) => call<CreatedToken>('POST', '/tokens', token),
   revokeToken: (id: string) => call<{ id: string }>('DELETE', `/tokens/${encodeURIComponent(id)}`),
+  sessions: () => call<Sessions>('GET', '/sessions'),
+  endSession: (id: string) => call<{ ended: number }>('DELETE', `/sessions/${encodeURIComponent(id)}`),
+  endOtherSessions: () => call<{ ended: number }>('DELETE', '/sessions'),
   upgradeAll: (options: UpgradeAllOptions) => call<UpgradeAll>('POST', '/upgrade-all', options),
 };

@@ -114,6 +114,16 @@ export const useCreateToken = () =>
 export const useRevokeToken = (id: string) =>
   useMutation({ mutationFn: () => api.revokeToken(id), onSettled: tokensChanged });
 
+export const useSessions = () => useQuery({ queryKey: ['sessions'], queryFn: api.sessions });
+
+const sessionsChanged = () => queries.invalidateQueries({ queryKey: ['sessions'] });
+
+export const useEndSession = () =>
+  useMutation({ mutationFn: (id: string) => api.endSession(id), onSettled: sessionsChanged });
+
+export const useEndOtherSessions = () =>
+  useMutation({ mutationFn: () => api.endOtherSessions(), onSettled: sessionsChanged });
+
 /** What an upgrade of all would do. */
 export const useUpgradeAllPlan = (scope: Scope) =>
   useQuery({

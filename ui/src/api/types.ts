@@ -134,6 +134,21 @@ export interface CreateToken {
   expiresInDays: number;
 }
 
+/** A browser session. */
+export interface Session {
+  id: string;
+  createdAt: string;
+  /** To a quarter of an hour. */
+  lastSeenAt: string;
+  endsAt: string;
+  /** Whether it is the one that asks. */
+  current: boolean;
+}
+
+export interface Sessions {
+  sessions: Session[];
+}
+
 /** One property of a template's `parameters`. */
 export interface Parameter {
   type?: 'string' | 'integer' | 'boolean';

@@ -20,7 +20,7 @@ const THEMES: { id: Theme; text: string }[] = [
   { id: 'dark', text: 'Dark' },
 ];
 
-/** Who is signed in, how the console looks, their tokens, and the way out. */
+/** Who is signed in, how the console looks, their sessions and tokens, and the way out. */
 export function Account({ capabilities }: { capabilities: Capabilities }) {
   const [theme, setTheme] = useTheme();
   const navigate = useNavigate();
@@ -53,6 +53,9 @@ export function Account({ capabilities }: { capabilities: Capabilities }) {
               ))}
             </MenuSection>
             <Separator className={styles.separator ?? ''} />
+            <MenuItem className={styles.item ?? ''} onAction={() => void navigate({ to: '/sessions' })}>
+              Sessions
+            </MenuItem>
             <MenuItem className={styles.item ?? ''} onAction={() => void navigate({ to: '/tokens' })}>
               Access tokens
             </MenuItem>
