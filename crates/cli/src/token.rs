@@ -3,7 +3,7 @@
 use std::{io::Write as _, time::Duration};
 
 use nogoo9_local::{
-    idp::{TOKEN_LIFE, mint},
+    idp::{TOKEN_LIFE, mint, mint_scoped},
     supervisor::Instance,
 };
 use nogoo9_runtime::config::Problems;
@@ -24,6 +24,9 @@ pub(crate) struct TokenArgs {
     /// How long it is good for, in seconds. [default: 3600]
     #[arg(long, value_name = "SECONDS")]
     ttl: Option<String>,
+    /// Its scopes, separated by spaces; they count where `--scopes on` is. [default: all]
+    #[arg(long, value_name = "SCOPES")]
+    scope: Option<String>,
 }
 
 const EXAMPLES: &str = "\
@@ -49,7 +52,11 @@ pub(crate) fn run(args: &TokenArgs) -> anyhow::Result<()> {
             dir.display()
         );
     };
-    let token = mint(&dir, &instance.issuer, &args.user, &instance.audience, ttl)?;
+    let (issuer, audience) = (&instance.issuer, &instance.audience);
+    let token = match &args.scope {
+        Some(scope) => mint_scoped(&dir, issuer, &args.user, audience, scope, ttl)?,
+        None => mint(&dir, issuer, &args.user, audience, ttl)?,
+    };
     writeln!(std::io::stdout().lock(), "{token}")?;
     Ok(())
 }

@@ -50,6 +50,10 @@ pub(crate) struct UpArgs {
     /// A further flag for the proxy, as in `--proxy-flag=--hold-timeout=60`; may be repeated.
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     proxy_flag: Vec<String>,
+    /// PEM file with authorities that may vouch, beside the public ones, for hosts of client id
+    /// metadata documents: the https addresses that MCP clients give as their client_id.
+    #[arg(long, env = "NOGOO9_CLIENT_CA_FILE", value_name = "FILE")]
+    client_ca_file: Option<PathBuf>,
     /// Do not start this part, but print how to: for running it in a debugger, or with other
     /// flags; may be repeated.
     #[arg(long, value_name = "PART", value_enum)]
@@ -98,6 +102,16 @@ pub(crate) fn run(args: &UpArgs) -> anyhow::Result<()> {
         );
         problems.add("kubeconfig", message);
     }
+    let client_ca = args.client_ca_file.as_ref().and_then(|path| {
+        let read = std::fs::read(path).map_err(|error| {
+            let message = format!(
+                "{} cannot be read: {error}; name an existing PEM file",
+                path.display()
+            );
+            problems.add("client-ca-file", message);
+        });
+        read.ok()
+    });
     let listen = match listen {
         Some(listen) if problems.list().is_empty() => listen,
         _ => return Err(wrong(problems).into()),
@@ -117,6 +131,7 @@ pub(crate) fn run(args: &UpArgs) -> anyhow::Result<()> {
         log: log.to_owned(),
         control_flags: args.control_flag.clone(),
         proxy_flags: args.proxy_flag.clone(),
+        client_ca,
         without: args
             .without
             .iter()

@@ -1,8 +1,10 @@
-//! What an MCP client needs to find its way to a token: the 401 challenge and the protected
-//! resource metadata it points to (RFC 6750, RFC 9728).
+//! What an MCP client needs to find its way to a token: the 401 and 403 challenges and the protected
+//! resource metadata that they point to (RFC 6750, RFC 9728).
 
 use crate::error::TokenError;
+use nogoo9_model::access::{Action, SCOPES};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use url::Url;
 
 /// Path at which the metadata of the whole host is served; that of a resource with a path is served
@@ -18,6 +20,11 @@ pub struct ProtectedResource {
     pub authorization_servers: Vec<String>,
     /// Always `header`: tokens in URLs end up in logs.
     pub bearer_methods_supported: Vec<&'static str>,
+    /// The scopes that a token may need, where they are enforced. Where they mean nothing, none is
+    /// named: clients ask for what they read here, and many providers refuse scopes that they do not
+    /// know.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub scopes_supported: Vec<&'static str>,
     /// Shown to people.
     pub resource_name: &'static str,
 }
@@ -30,8 +37,23 @@ impl ProtectedResource {
             resource: resource.into(),
             authorization_servers: vec![issuer.into()],
             bearer_methods_supported: vec!["header"],
+            scopes_supported: Vec::new(),
             resource_name: "nogoo9 workspaces",
         }
+    }
+
+    /// Where other issuers' tokens count too. The first named stays first: most clients ask no other.
+    #[must_use]
+    pub fn and_issuers(mut self, issuers: impl IntoIterator<Item = String>) -> Self {
+        self.authorization_servers.extend(issuers);
+        self
+    }
+
+    /// Where scopes are enforced.
+    #[must_use]
+    pub fn with_scopes(mut self) -> Self {
+        self.scopes_supported = SCOPES.to_vec();
+        self
     }
 }
 
@@ -61,6 +83,48 @@ pub fn challenge(metadata_url: &str, refused: Option<TokenError>, scope: Option<
         ));
     }
     text
+}
+
+/// The `WWW-Authenticate` value of a 403: the token counts and lacks the scope `needed` (RFC 6750,
+/// section 3.1). It names everything to ask for at once: beside that scope the one for reading, without
+/// which little else is of use, and whatever the token has of nogoo9's scopes already. A client that
+/// asks for exactly what it reads here must not lose one scope by gaining another, and then ask for
+/// each in turn for ever.
+#[must_use]
+pub fn insufficient_scope(
+    metadata_url: &str,
+    granted: Option<&BTreeSet<String>>,
+    needed: &str,
+) -> String {
+    let wanted = |scope: &&str| {
+        *scope == needed
+            || *scope == Action::Read.scope()
+            || granted.is_some_and(|granted| granted.contains(*scope))
+    };
+    let scopes: Vec<&str> = SCOPES.into_iter().filter(wanted).collect();
+    let text = challenge(metadata_url, None, Some(&scopes.join(" ")));
+    format!("{text}, error=\"insufficient_scope\"")
+}
+
+/// The `WWW-Authenticate` value of a 400: a token came in the URL, where logs and histories keep it
+/// (RFC 9700, section 4.3.2).
+#[must_use]
+pub fn token_in_url(metadata_url: &str) -> String {
+    let text = challenge(metadata_url, None, None);
+    format!("{text}, error=\"invalid_request\", error_description=\"{TOKEN_IN_URL}\"")
+}
+
+/// What is said of a token in a URL.
+pub const TOKEN_IN_URL: &str =
+    "a token belongs into the Authorization header, never into a URL; take this one for exposed";
+
+/// Whether a query carries a bearer token (RFC 6750, section 2.3).
+#[must_use]
+pub fn has_token(query: Option<&str>) -> bool {
+    query.is_some_and(|query| {
+        url::form_urlencoded::parse(query.as_bytes())
+            .any(|(name, _)| name.eq_ignore_ascii_case("access_token"))
+    })
 }
 
 /// Without the characters that a quoted string cannot hold.

@@ -5,16 +5,21 @@
 //!
 //! What a deployment's provider does, this one does the same way: discovery (OpenID
 //! Connect and RFC 8414), JWKS, authorize, token with refresh rotation, userinfo, end of
-//! session. Its signing key and the state of refresh tokens live under `{data_dir}/idp`,
+//! session. MCP clients are known to it by all three ways of their specification: beforehand, by
+//! the document at their id, or since they registered themselves. Its signing key and the state of refresh tokens live under `{data_dir}/idp`,
 //! so that sessions outlive a restart.
 
 mod authorize;
+mod clients;
+mod documents;
 mod grants;
 mod http;
 mod key;
 mod metadata;
 mod page;
 mod refresh;
+mod register;
+mod scope;
 mod signin;
 mod tls;
 mod token;
@@ -32,6 +37,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 pub use crate::pki::Pki;
+use clients::{Application, Registrations};
+use documents::Documents;
 use grants::Grants;
 use key::{AccessClaims, SigningKey};
 use refresh::RefreshTokens;
@@ -47,7 +54,8 @@ const STOP_GRACE: Duration = Duration::from_secs(2);
 pub struct Client {
     /// Its `client_id`. All clients are public: PKCE instead of a secret.
     pub id: String,
-    /// Where it may have them sent back, compared byte by byte (RFC 9700, 2.1).
+    /// Where it may have them sent back, compared byte by byte (RFC 9700, 2.1); a plain-http one on
+    /// loopback that names no port stands for every port (RFC 8252, 7.3).
     pub redirect_uris: Vec<String>,
 }
 
@@ -110,6 +118,9 @@ pub enum IdpError {
     /// There is no usable certificate.
     #[error("identity provider: {0}")]
     Pki(#[from] crate::pki::PkiError),
+    /// What was given as authorities for documents is none.
+    #[error("identity provider: no usable certificates for client id metadata documents: {0}")]
+    Roots(#[source] reqwest::Error),
     /// The listener failed.
     #[error("identity provider: cannot serve: {0}")]
     Serve(#[source] std::io::Error),
@@ -120,14 +131,31 @@ struct Provider {
     issuer: String,
     audience: String,
     clients: Vec<Client>,
+    registrations: Registrations,
+    documents: Documents,
     key: SigningKey,
     grants: Grants,
     refresh: RefreshTokens,
 }
 
 impl Provider {
-    fn client(&self, id: &str) -> Option<&Client> {
-        self.clients.iter().find(|client| client.id == id)
+    /// The application of that id; `Err`: why there is none, for people to read.
+    async fn application(&self, id: &str) -> Result<Application, String> {
+        if let Some(known) = self.known(id) {
+            return Ok(known);
+        }
+        if !documents::is_address(id) {
+            return Err(format!("No application is registered as “{id}”."));
+        }
+        let read = self.documents.read(id).await;
+        read.map_err(|error| format!("The application at “{id}” cannot be let in: {error}."))
+    }
+
+    fn known(&self, id: &str) -> Option<Application> {
+        let named = self.clients.iter().find(|client| client.id == id);
+        named
+            .map(Application::from)
+            .or_else(|| self.registrations.get(id))
     }
 }
 
@@ -140,11 +168,22 @@ impl Idp {
     /// # Errors
     /// [`IdpError::File`] and [`IdpError::Key`].
     pub fn open(config: IdpConfig) -> Result<Self, IdpError> {
+        Self::open_trusting(config, None)
+    }
+
+    /// As [`Self::open`]. The authorities in `pem` may vouch, beside the public ones, for the hosts
+    /// of client id metadata documents.
+    ///
+    /// # Errors
+    /// [`IdpError::File`], [`IdpError::Key`] and [`IdpError::Roots`].
+    pub fn open_trusting(config: IdpConfig, pem: Option<&[u8]>) -> Result<Self, IdpError> {
         let dir = config.data_dir.join("idp");
         file(&dir, crate::files::private_dir(&dir))?;
         Ok(Self(Arc::new(Provider {
             key: SigningKey::ensure(&config.data_dir)?,
             refresh: RefreshTokens::open(dir.join("refresh.json"))?,
+            registrations: Registrations::open(dir.join("clients.json"))?,
+            documents: Documents::new(pem).map_err(IdpError::Roots)?,
             grants: Grants::default(),
             issuer: config.issuer,
             audience: config.audience,
@@ -214,8 +253,16 @@ fn never_routed(ip: IpAddr) -> bool {
     }
 }
 
+/// Scope of a minted token: whoever has the key needs nobody's leave.
+fn everything() -> String {
+    let scopes: Vec<&str> = std::iter::once("openid")
+        .chain(nogoo9_model::access::SCOPES)
+        .collect();
+    scopes.join(" ")
+}
+
 /// An access token for `user`, signed by the key of the instance at `data_dir`, which
-/// need not run. It is like one got by signing in.
+/// need not run. It is like one got by signing in and agreeing to all of nogoo9's scopes.
 ///
 /// # Errors
 /// [`IdpError`]: no such user, or no key there.
@@ -226,11 +273,26 @@ pub fn mint(
     audience: &str,
     ttl: Duration,
 ) -> Result<String, IdpError> {
+    mint_scoped(data_dir, issuer, user, audience, &everything(), ttl)
+}
+
+/// [`mint`] with these scopes alone, separated by spaces.
+///
+/// # Errors
+/// As [`mint`].
+pub fn mint_scoped(
+    data_dir: &Path,
+    issuer: &str,
+    user: &str,
+    audience: &str,
+    scope: &str,
+    ttl: Duration,
+) -> Result<String, IdpError> {
     let user = users::find(user).ok_or_else(|| IdpError::UnknownUser {
         name: user.to_owned(),
     })?;
     let key = SigningKey::read(data_dir)?;
-    let claims = AccessClaims::new(user, issuer, audience, "nogoo9-cli", "openid", now(), ttl);
+    let claims = AccessClaims::new(user, issuer, audience, "nogoo9-cli", scope, now(), ttl);
     key.sign("at+jwt", &claims)
 }
 
@@ -257,7 +319,7 @@ pub fn mint_for_subject(
             issuer,
             audience,
             "nogoo9-cli",
-            "openid",
+            &everything(),
             now(),
             ttl,
         )

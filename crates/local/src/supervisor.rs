@@ -40,6 +40,9 @@ pub use run::up;
 
 /// Client id of control at the development identity provider.
 pub const CLIENT_ID: &str = "nogoo9";
+/// `client_id` for MCP clients that neither register themselves nor have a document: those on this
+/// machine, at whatever port they wait.
+pub const MCP_CLIENT_ID: &str = "nogoo9-mcp";
 /// Namespace of control's own objects.
 pub const SYSTEM_NAMESPACE: &str = "nogoo9-system";
 /// Namespace of the workspaces.
@@ -71,6 +74,9 @@ pub struct UpOptions {
     pub control_flags: Vec<String>,
     /// Further flags for the proxy.
     pub proxy_flags: Vec<String>,
+    /// Authorities (PEM) beside the public ones that may vouch for the hosts of client id metadata
+    /// documents.
+    pub client_ca: Option<Vec<u8>>,
     /// Parts that are not started; their addresses are kept for whoever starts them.
     pub without: Vec<Part>,
     /// Where the programs are.

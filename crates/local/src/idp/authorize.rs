@@ -10,18 +10,28 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::{Provider, http::parameters, now, page, signin, users};
+use super::{Provider, http::parameters, now, page, scope, signin, users};
 
 /// A request that was found good. It travels, signed, through the sign-in form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct AuthorizeRequest {
     pub(super) client_id: String,
+    /// What the application calls itself, if nobody else vouches for it.
+    pub(super) name: Option<String>,
+    /// Whether an operator named the application, so that its id says who it is.
+    pub(super) trusted: bool,
+    /// Whether it gets a refresh token.
+    pub(super) refreshes: bool,
     pub(super) redirect_uri: String,
     pub(super) state: Option<String>,
     pub(super) nonce: Option<String>,
     pub(super) challenge: String,
     pub(super) scope: String,
 }
+
+/// What `invalid_target` means here (RFC 8707).
+pub(super) const ONE_RESOURCE: &str =
+    "tokens are issued for one resource, and for no more than one at a time";
 
 /// Why a request was refused.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,11 +56,11 @@ pub(super) async fn authorize(
     let Some(query) = parameters(query.as_bytes()) else {
         return refuse_page("A parameter is given twice.");
     };
-    match check(&p, &query) {
+    match check(&p, &query).await {
         Ok(request) => {
             let hint = query.get("login_hint").and_then(|hint| users::find(hint));
             match signin::seal(&p, &request, now()) {
-                Ok(sealed) => page::sign_in(&request, &sealed, hint).into_response(),
+                Ok(sealed) => page::sign_in(&request, &p.audience, &sealed, hint).into_response(),
                 Err(error) => {
                     tracing::error!(%error, "sign-in form cannot be signed");
                     StatusCode::INTERNAL_SERVER_ERROR.into_response()
@@ -91,14 +101,15 @@ pub(super) fn send_back(
     Redirect::to(url.as_str()).into_response()
 }
 
-fn check(p: &Provider, query: &BTreeMap<String, String>) -> Result<AuthorizeRequest, Refusal> {
+async fn check(
+    p: &Provider,
+    query: &BTreeMap<String, String>,
+) -> Result<AuthorizeRequest, Refusal> {
     let get = |name: &str| query.get(name).map(String::as_str);
     let client_id = get("client_id").unwrap_or_default();
-    let client = p
-        .client(client_id)
-        .ok_or_else(|| Refusal::Page(format!("No application is registered as “{client_id}”.")))?;
+    let client = p.application(client_id).await.map_err(Refusal::Page)?;
     let redirect_uri = get("redirect_uri").unwrap_or_default();
-    if !client.redirect_uris.iter().any(|uri| uri == redirect_uri) {
+    if !client.may_return_to(redirect_uri) {
         let text = format!(
             "“{redirect_uri}” is not a redirect URI of {client_id}. It must be exactly one of: {}",
             client.redirect_uris.join(", ")
@@ -131,18 +142,21 @@ fn check(p: &Provider, query: &BTreeMap<String, String>) -> Result<AuthorizeRequ
         return refuse("request_not_supported", "request objects are not supported");
     }
     if get("resource").is_some_and(|resource| resource != p.audience) {
-        return refuse("invalid_target", "tokens are issued for one resource only");
+        return refuse("invalid_target", ONE_RESOURCE);
     }
     if get("prompt").is_some_and(|prompt| prompt.split(' ').any(|word| word == "none")) {
         return refuse("login_required", "nobody stays signed in here");
     }
     Ok(AuthorizeRequest {
         client_id: client_id.to_owned(),
+        name: client.name,
+        trusted: client.named_beforehand,
+        refreshes: client.refreshes,
         redirect_uri: redirect_uri.to_owned(),
         state: state.clone(),
         nonce: query.get("nonce").cloned(),
         challenge: challenge.to_owned(),
-        scope: get("scope").unwrap_or("openid").to_owned(),
+        scope: scope::known(get("scope")),
     })
 }
 

@@ -17,6 +17,8 @@ const MAX_CODES: usize = 1000;
 pub(super) struct Grant {
     pub(super) user: &'static User,
     pub(super) client_id: String,
+    /// Whether the application gets a refresh token.
+    pub(super) refreshes: bool,
     pub(super) redirect_uri: String,
     pub(super) challenge: String,
     pub(super) nonce: Option<String>,
@@ -112,6 +114,7 @@ mod tests {
         Grant {
             user: &super::super::USERS[0],
             client_id: "c".to_owned(),
+            refreshes: true,
             redirect_uri: "http://localhost/".to_owned(),
             challenge: "x".to_owned(),
             nonce: None,

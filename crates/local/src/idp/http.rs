@@ -1,6 +1,9 @@
 //! Routes, and what all of them need: the right Host, and CORS where scripts may read.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::Arc,
+};
 
 use axum::{
     Router,
@@ -11,10 +14,12 @@ use axum::{
     routing::{get, post},
 };
 
-use super::{Provider, authorize, metadata, signin, token};
+use super::{Provider, authorize, metadata, register, signin, token};
 
 /// No request here is larger.
 const MAX_BODY: usize = 16 * 1024;
+/// Names what a token is for.
+const RESOURCE: &str = "resource";
 
 pub(super) fn router(provider: Arc<Provider>) -> Router {
     // Read by scripts of MCP clients in browsers; none of these takes a cookie.
@@ -29,6 +34,7 @@ pub(super) fn router(provider: Arc<Provider>) -> Router {
         )
         .route("/jwks", get(metadata::jwks))
         .route("/token", post(token::token))
+        .route("/register", post(register::register))
         .route("/userinfo", get(token::userinfo).post(token::userinfo))
         .layer(from_fn(cors));
     let pages = Router::new()
@@ -88,16 +94,23 @@ async fn cors(request: Request, next: Next) -> Response {
     reply
 }
 
-/// The pairs of a query or form; `None` if a name comes twice (RFC 6749, 3.1).
-pub(super) fn parameters(text: &[u8]) -> Option<std::collections::BTreeMap<String, String>> {
-    let mut found = std::collections::BTreeMap::new();
+/// The pairs of a query or form; `None` if a name comes twice (RFC 6749, 3.1). Only `resource` may
+/// (RFC 8707, 2); several of them become one that nobody knows, since a token is for one alone.
+pub(super) fn parameters(text: &[u8]) -> Option<BTreeMap<String, String>> {
+    let mut found: BTreeMap<String, String> = BTreeMap::new();
     for (name, value) in url::form_urlencoded::parse(text) {
         // An empty value counts as absent (same section), but still as given.
-        if found
-            .insert(name.into_owned(), value.into_owned())
-            .is_some()
-        {
-            return None;
+        let value = value.into_owned();
+        match found.entry(name.into_owned()) {
+            Entry::Vacant(place) => {
+                place.insert(value);
+            }
+            Entry::Occupied(first) if first.key() == RESOURCE => {
+                let all = first.into_mut();
+                all.push(' ');
+                all.push_str(&value);
+            }
+            Entry::Occupied(_) => return None,
         }
     }
     found.retain(|_, value| !value.is_empty());

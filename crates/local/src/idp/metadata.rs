@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{Json, extract::State, http::header, response::IntoResponse};
 use serde_json::json;
 
-use super::{Provider, page};
+use super::{Provider, page, scope};
 
 pub(super) async fn discovery(State(p): State<Arc<Provider>>) -> impl IntoResponse {
     let at = |path: &str| format!("{}{path}", p.issuer);
@@ -13,10 +13,12 @@ pub(super) async fn discovery(State(p): State<Arc<Provider>>) -> impl IntoRespon
         "issuer": p.issuer,
         "authorization_endpoint": at("/authorize"),
         "token_endpoint": at("/token"),
+        "registration_endpoint": at("/register"),
+        "client_id_metadata_document_supported": true,
         "jwks_uri": at("/jwks"),
         "userinfo_endpoint": at("/userinfo"),
         "end_session_endpoint": at("/end-session"),
-        "scopes_supported": ["openid", "profile", "email", "offline_access"],
+        "scopes_supported": scope::all(),
         "response_types_supported": ["code"],
         "response_modes_supported": ["query"],
         "grant_types_supported": ["authorization_code", "refresh_token"],

@@ -9,21 +9,51 @@ use maud::{DOCTYPE, Markup, html};
 use sha2::Digest as _;
 use url::Url;
 
-use super::{USERS, User, authorize::AuthorizeRequest};
+use super::{USERS, User, authorize::AuthorizeRequest, scope};
 
 const CSS: &str = include_str!("page.css");
 
-/// The sign-in page: one button a person; the hinted one has the focus.
-pub(super) fn sign_in(request: &AuthorizeRequest, sealed: &str, hint: Option<&User>) -> Response {
+/// Field of the form: the person wants nothing of it.
+pub(super) const DENY: &str = "deny";
+
+/// Field of the form: the person lets the application have that scope.
+pub(super) fn allow(scope: &str) -> String {
+    format!("allow:{scope}")
+}
+
+/// The sign-in page: one button a person; the hinted one has the focus. An application that no
+/// operator named is shown as what it is, and that it wants to act at `audience`. Of nogoo9's scopes
+/// each is the person's to give.
+pub(super) fn sign_in(
+    request: &AuthorizeRequest,
+    audience: &str,
+    sealed: &str,
+    hint: Option<&User>,
+) -> Response {
     let first = hint.unwrap_or(&USERS[0]);
     let back = Url::parse(&request.redirect_uri).ok();
     let scheme = back.as_ref().map_or("https", Url::scheme).to_owned();
     let back = back.map_or_else(String::new, |url| url.origin().ascii_serialization());
     let body = html! {
         h1 { "Who are you today?" }
-        p { strong { (request.client_id) } " wants to know. You go on to " code { (back) } "." }
+        @if request.trusted {
+            p { strong { (request.client_id) } " wants to know. You go on to " code { (back) } "." }
+        } @else {
+            p {
+                strong { (request.name.as_deref().unwrap_or("An application without a name")) }
+                " wants to act for you at " code { (audience) } ". You go on to "
+                code { (back) } "."
+            }
+            p { "Nobody vouches for that name. Its id is " code { (request.client_id) } "." }
+        }
         form method="post" action="/sign-in" {
             input type="hidden" name="request" value=(sealed);
+            @for scope in scope::ours(&request.scope) {
+                label.scope {
+                    input type="checkbox" name=(allow(scope)) value="yes" checked;
+                    span { (scope::about(scope)) " " code { (scope) } }
+                }
+            }
             ul.people {
                 @for user in &USERS {
                     li {
@@ -35,6 +65,9 @@ pub(super) fn sign_in(request: &AuthorizeRequest, sealed: &str, hint: Option<&Us
                         }
                     }
                 }
+            }
+            @if !request.trusted {
+                button.deny name=(DENY) value="yes" { "Let nobody in" }
             }
         }
         p.note {

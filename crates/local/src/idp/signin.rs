@@ -13,7 +13,7 @@ use url::Url;
 
 use super::{
     IdpError, Provider, authorize::AuthorizeRequest, authorize::send_back, grants::Grant,
-    http::parameters, now, page, random, users,
+    http::parameters, now, page, random, scope, users,
 };
 
 /// Kind of the token that carries a request through the form.
@@ -60,6 +60,10 @@ pub(super) async fn sign_in(
         let text = "This sign-in page is too old. Go back to the application and start again.";
         return refuse(StatusCode::BAD_REQUEST, text);
     };
+    if form.contains_key(page::DENY) {
+        let answer = [("error", "access_denied")];
+        return send_back(&p, &request.redirect_uri, request.state.as_deref(), &answer);
+    }
     let Some(user) = form.get("user").and_then(|user| users::find(user)) else {
         return refuse(StatusCode::BAD_REQUEST, "There is no such user.");
     };
@@ -70,13 +74,19 @@ pub(super) async fn sign_in(
             return StatusCode::INTERNAL_SERVER_ERROR.into_response();
         }
     };
+    // Trouble with that file must not keep anybody from signing in.
+    if let Err(error) = p.registrations.used(&request.client_id, now()) {
+        tracing::warn!(%error, "use of a registered client is not noted");
+    }
+    let allows = |scope: &str| form.contains_key(&page::allow(scope));
     let grant = Grant {
         user,
+        scope: scope::allowed(&request.scope, allows),
         client_id: request.client_id,
+        refreshes: request.refreshes,
         redirect_uri: request.redirect_uri.clone(),
         challenge: request.challenge,
         nonce: request.nonce,
-        scope: request.scope,
         at: now(),
     };
     p.grants.add(code.clone(), grant);

@@ -13,11 +13,14 @@ use serde_json::json;
 
 use super::{
     IdpError, Provider, TOKEN_LIFE, User,
+    authorize::ONE_RESOURCE,
+    documents,
     grants::{Grant, Redeemed},
     http::parameters,
     key::{AccessClaims, IdClaims, roles, sha256_base64url},
     now,
     refresh::RefreshTokens,
+    scope,
 };
 
 /// A refusal of the token endpoint (RFC 6749, 5.2).
@@ -70,14 +73,13 @@ fn answer(p: &Provider, body: &[u8], now: i64) -> Result<serde_json::Value, Refu
         .get("client_id")
         .map(String::as_str)
         .unwrap_or_default();
-    if p.client(client_id).is_none() {
+    // What an address stands for was looked up when its people signed in; codes and refresh tokens
+    // are bound to it.
+    if p.known(client_id).is_none() && !documents::is_address(client_id) {
         return Err(Refusal::OAuth("invalid_client", "no such client_id"));
     }
     if form.get("resource").is_some_and(|r| *r != p.audience) {
-        return Err(Refusal::OAuth(
-            "invalid_target",
-            "tokens are issued for one resource only",
-        ));
+        return Err(Refusal::OAuth("invalid_target", ONE_RESOURCE));
     }
     match form.get("grant_type").map(String::as_str) {
         Some("authorization_code") => by_code(p, &form, client_id, now),
@@ -120,10 +122,11 @@ fn by_code(
     if sha256_base64url(get("code_verifier")) != grant.challenge {
         return Err(Refusal::OAuth("invalid_grant", "wrong code_verifier"));
     }
-    let refresh = p
-        .refresh
-        .start(&family, grant.user, client_id, &grant.scope, now)?;
-    tokens(p, &grant, &refresh, now)
+    let refresh = grant.refreshes.then(|| {
+        p.refresh
+            .start(&family, grant.user, client_id, &grant.scope, now)
+    });
+    tokens(p, &grant, refresh.transpose()?.as_deref(), now)
 }
 
 fn by_refresh(
@@ -133,6 +136,7 @@ fn by_refresh(
     now: i64,
 ) -> Result<serde_json::Value, Refusal> {
     let token = form.get("refresh_token").map(String::as_str);
+    let asked = form.get("scope").map(String::as_str);
     match p
         .refresh
         .rotate(token.unwrap_or_default(), client_id, now)?
@@ -141,14 +145,15 @@ fn by_refresh(
             let grant = Grant {
                 user: refreshed.user,
                 client_id: client_id.to_owned(),
+                refreshes: true,
                 redirect_uri: String::new(),
                 challenge: String::new(),
                 // A refreshed ID token has no nonce (OpenID Connect Core, 12.2).
                 nonce: None,
-                scope: refreshed.scope,
+                scope: scope::narrowed(&refreshed.scope, asked),
                 at: refreshed.since,
             };
-            tokens(p, &grant, &refreshed.token, now)
+            tokens(p, &grant, Some(&refreshed.token), now)
         }
         None => Err(Refusal::OAuth(
             "invalid_grant",
@@ -160,7 +165,7 @@ fn by_refresh(
 fn tokens(
     p: &Provider,
     grant: &Grant,
-    refresh: &str,
+    refresh: Option<&str>,
     now: i64,
 ) -> Result<serde_json::Value, Refusal> {
     let Grant {
@@ -179,9 +184,11 @@ fn tokens(
         "access_token": p.key.sign("at+jwt", &access)?,
         "token_type": "Bearer",
         "expires_in": TOKEN_LIFE.as_secs(),
-        "refresh_token": refresh,
         "scope": grant.scope,
     });
+    if let (Some(refresh), Some(body)) = (refresh, body.as_object_mut()) {
+        body.insert("refresh_token".to_owned(), refresh.into());
+    }
     if grant.scope.split(' ').any(|scope| scope == "openid") {
         let claims = id_claims(p, grant, access.exp, now);
         let id_token = p.key.sign("JWT", &claims)?;

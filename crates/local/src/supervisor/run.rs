@@ -10,7 +10,7 @@ use tokio::{task::JoinHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    CLIENT_ID, DataDir, Part, UpError, UpOptions, WORKSPACES_NAMESPACE, banner, check_listen,
+    CLIENT_ID, DataDir, MCP_CLIENT_ID, Part, UpError, UpOptions, WORKSPACES_NAMESPACE, banner, check_listen,
     cluster::{self, Kubeconfigs},
     components::Wiring,
     keeper::{Keeper, Launch},
@@ -34,6 +34,13 @@ const LOOK: Duration = Duration::from_millis(50);
 const START_DEATHS: u32 = 5;
 /// How long the kubelet may take to stop all pods.
 const KUBELET_BOUND: Duration = Duration::from_secs(15);
+/// Where MCP clients wait for their code, on whatever port.
+const MCP_REDIRECTS: [&str; 4] = [
+    "http://127.0.0.1/callback",
+    "http://localhost/callback",
+    "http://127.0.0.1/",
+    "http://localhost/",
+];
 /// Name of the node, and of the log of this process.
 const NODE: &str = "local";
 const UP: &str = "up";
@@ -253,15 +260,22 @@ impl Up {
 
     async fn idp(&self, ports: &mut Ports, wiring: &Wiring<'_>) -> Result<InProcess, UpError> {
         let url = wiring.url();
-        let idp = Idp::open(IdpConfig {
+        let config = IdpConfig {
             data_dir: self.dir.path().to_owned(),
             issuer: wiring.issuer.clone(),
-            clients: vec![Client {
-                id: CLIENT_ID.to_owned(),
-                redirect_uris: vec![format!("{url}/auth/callback")],
-            }],
+            clients: vec![
+                Client {
+                    id: CLIENT_ID.to_owned(),
+                    redirect_uris: vec![format!("{url}/auth/callback")],
+                },
+                Client {
+                    id: MCP_CLIENT_ID.to_owned(),
+                    redirect_uris: MCP_REDIRECTS.map(str::to_owned).to_vec(),
+                },
+            ],
             audience: format!("{url}/mcp"),
-        })?;
+        };
+        let idp = Idp::open_trusting(config, self.options.client_ca.as_deref())?;
         let addr = ports.issuer.addr();
         let listener = match ports.issuer.take() {
             Some(held) => listener(held).map_err(|e| UpError::System(e.to_string()))?,

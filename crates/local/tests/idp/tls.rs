@@ -1,7 +1,5 @@
 //! The development identity provider over https, as a test cluster's pods reach it.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use std::{net::SocketAddr, path::Path, time::Duration};
 
 use nogoo9_local::idp::{Idp, IdpConfig, IdpError, Pki};
