@@ -7,6 +7,7 @@ mod public;
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
+    num::NonZeroU32,
     path::PathBuf,
 };
 
@@ -39,6 +40,9 @@ pub struct CommonArgs {
     #[allow(missing_docs)]
     #[command(flatten)]
     pub identity: IdentityArgs,
+    #[allow(missing_docs)]
+    #[command(flatten)]
+    pub limits: LimitArgs,
     #[allow(missing_docs)]
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
@@ -79,6 +83,8 @@ pub struct Common {
     pub kube: Kube,
     /// Whose tokens count.
     pub identity: Identity,
+    /// Failures that one address may have in a minute; `None`: any number.
+    pub auth_failures: Option<NonZeroU32>,
     /// Logs.
     pub telemetry: Telemetry,
 }
@@ -92,12 +98,14 @@ impl CommonArgs {
         let identity = self
             .identity
             .resolve(public.as_ref().map(|p| &p.url), problems);
+        let auth_failures = self.limits.resolve(problems);
         let telemetry = self.telemetry.resolve(problems);
         Some(Common {
             public: public?,
             admin: admin?,
             kube: kube?,
             identity: identity?,
+            auth_failures: auth_failures?,
             telemetry: telemetry?,
         })
     }
@@ -114,6 +122,30 @@ pub struct ConfigArgs {
     /// Check flags, environment and file, report all mistakes, and exit with 0 or 2.
     #[arg(long)]
     pub check_config: bool,
+}
+
+/// Limits on what does not count.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Limits")]
+pub struct LimitArgs {
+    /// Tokens and cookies that are forged or unknown, and failed sign-ins, that one address may send
+    /// in a minute; more of them get 429. What counts is never limited, and what has merely expired is
+    /// no failure. Proxy and control each count for themselves. 0: no limit. [default: 30]
+    #[arg(long, env = "NOGOO9_AUTH_FAILURES_PER_MINUTE", value_name = "N")]
+    pub auth_failures_per_minute: Option<String>,
+}
+
+impl LimitArgs {
+    /// Checks the group.
+    #[allow(
+        clippy::option_option,
+        reason = "a mistake and no limit are two things"
+    )]
+    pub fn resolve(&self, problems: &mut Problems) -> Option<Option<NonZeroU32>> {
+        let text = self.auth_failures_per_minute.as_deref();
+        let most = problems.number("auth-failures-per-minute", text, 30, (0, 60_000))?;
+        Some(u32::try_from(most).ok().and_then(NonZeroU32::new))
+    }
 }
 
 /// Logs.

@@ -39,9 +39,12 @@
 
 pub mod admin;
 pub mod args;
+pub mod audit;
+pub mod client;
 pub mod config;
 mod exit;
 pub mod kube;
+pub mod limit;
 pub mod listen;
 pub mod secret;
 pub mod shutdown;
