@@ -10,7 +10,8 @@ use tokio::{task::JoinHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    CLIENT_ID, DataDir, MCP_CLIENT_ID, Part, UpError, UpOptions, WORKSPACES_NAMESPACE, banner, check_listen,
+    CLIENT_ID, DataDir, MCP_CLIENT_ID, Part, UpError, UpOptions, WORKSPACES_NAMESPACE, banner,
+    check_listen,
     cluster::{self, Kubeconfigs},
     components::Wiring,
     keeper::{Keeper, Launch},
