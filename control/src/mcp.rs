@@ -6,6 +6,7 @@
 //! its request.
 
 mod failure;
+mod scopes;
 mod tools;
 
 use crate::http::authority;
@@ -16,12 +17,13 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+pub use scopes::{MAX_REFUSAL, ToolScopes, lacking};
 pub use tools::Tools;
 
 /// Largest request, in bytes: a spawn with all its inputs is far smaller.
-const MAX_BODY: usize = 256 * 1024;
+pub const MAX_BODY: usize = 256 * 1024;
 
-/// The endpoint. Requests that reach it must carry a verified
+/// The endpoint, and which scopes its tools need. Requests that reach it must carry a verified
 /// [`Caller`](nogoo9_model::access::Caller) among their extensions.
 ///
 /// Only requests for the public host and for loopback are answered, and only pages of these may send
@@ -30,7 +32,10 @@ pub fn endpoint(
     service: Service,
     public: &Url,
     stop: CancellationToken,
-) -> StreamableHttpService<Tools, NeverSessionManager> {
+) -> (
+    StreamableHttpService<Tools, NeverSessionManager>,
+    ToolScopes,
+) {
     let mut hosts: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(Into::into).into();
     hosts.push(authority(public));
     let mut origins: Vec<String> = ["localhost", "127.0.0.1", "[::1]"]
@@ -46,9 +51,11 @@ pub fn endpoint(
         .with_max_request_body_bytes(MAX_BODY)
         .with_cancellation_token(stop);
     let tools = Tools::new(service);
-    StreamableHttpService::new(
+    let scopes = ToolScopes::of(&tools);
+    let endpoint = StreamableHttpService::new(
         move || Ok(tools.clone()),
         Arc::new(NeverSessionManager::default()),
         config,
-    )
+    );
+    (endpoint, scopes)
 }

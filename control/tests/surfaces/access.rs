@@ -20,7 +20,7 @@ async fn nobody_gets_in_without_a_token_for_us() {
         let challenge = plain.headers["www-authenticate"].to_str().unwrap();
         assert_eq!(
             challenge,
-            format!("Bearer resource_metadata=\"{metadata}\"")
+            format!(r#"Bearer resource_metadata="{metadata}", scope="openid profile email""#)
         );
         assert_eq!(plain.json()["code"], "unauthenticated");
 
