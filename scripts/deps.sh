@@ -3,7 +3,7 @@
 # missing; otherwise it says what to run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-what=${1:?usage: deps.sh build|lint|test|cluster}
+what=${1:?usage: deps.sh build|lint|test|login|cluster}
 
 packages=()
 need() { command -v "$1" >/dev/null || packages+=("$2"); }
@@ -11,8 +11,10 @@ need cc gcc
 need cmake cmake # zlib-ng, which the proxy library builds
 need node nodejs # the console
 need npm npm
-if [ "$what" = test ]; then
+if [ "$what" = test ] || [ "$what" = login ]; then
   [ -n "${CHROMIUM:-}" ] || need chromium chromium
+  need python3 python3 # the Python MCP client
+  python3 -c 'import venv, ensurepip' 2>/dev/null || packages+=(python3-venv)
 fi
 [ "$what" != lint ] || need shellcheck shellcheck
 if [ "$what" = cluster ]; then
@@ -41,20 +43,20 @@ if ! command -v cargo >/dev/null; then
   exit 1
 fi
 
-if [ "$what" = cluster ]; then
-  if [ "$(id -u)" != 0 ]; then
-    echo "make cluster needs root: nodes are made of Linux namespaces, links and cgroups" >&2
-    exit 1
-  fi
+if [ "$what" = cluster ] && [ "$(id -u)" != 0 ]; then
+  echo "make cluster needs root: nodes are made of Linux namespaces, links and cgroups" >&2
+  exit 1
+fi
+if [ "$what" = cluster ] || [ "$what" = login ]; then
   release=$(go env GOVERSION 2>/dev/null || true)
   release=${release#go1.}
   if [ "${release%%[!0-9]*}" -lt 26 ] 2>/dev/null || [ -z "$release" ]; then
-    echo "missing: Go 1.26 or newer, which builds Kubernetes: see https://go.dev/dl/" >&2
+    echo "missing: Go 1.26 or newer, which builds Kubernetes and an identity provider: see https://go.dev/dl/" >&2
     exit 1
   fi
 fi
 
-if [ "$what" = test ]; then
+if [ "$what" = test ] || [ "$what" = login ]; then
   if ! command -v node >/dev/null || [ "$(node -p 'process.versions.node.split(".")[0]')" -lt 20 ]; then
     echo "missing: Node.js 20 or newer, for the browser and MCP client tests: sudo apt-get install -y nodejs npm" >&2
     exit 1
@@ -63,11 +65,21 @@ if [ "$what" = test ]; then
     echo "missing: kubectl, for the tests of the embedded API server: see https://kubernetes.io/docs/tasks/tools/" >&2
     exit 1
   fi
-  for folder in tests/clients tests/browser; do
+  for folder in tests/clients tests/browser tests/providers; do
     [ -f "$folder/package-lock.json" ] || continue
     # npm leaves a copy of the lock file behind; if it is the newer one, nothing is to be done.
     if [ ! "$folder/node_modules/.package-lock.json" -nt "$folder/package-lock.json" ]; then
       (cd "$folder" && PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm ci --no-audit --no-fund --loglevel=error)
     fi
   done
+  if ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))'; then
+    echo "missing: Python 3.10 or newer, for the MCP client tests: sudo apt-get install -y python3 python3-venv" >&2
+    exit 1
+  fi
+  # Not the system's packages: a folder of their own. Copied last, the list says that all of it is there.
+  if ! cmp -s tests/clients/requirements.txt target/python/requirements.txt; then
+    python3 -m venv --clear target/python
+    target/python/bin/pip install --quiet --disable-pip-version-check --no-input -r tests/clients/requirements.txt
+    cp tests/clients/requirements.txt target/python/
+  fi
 fi

@@ -8,8 +8,7 @@ export {
 } from '@modelcontextprotocol/sdk/client/auth.js';
 
 export async function connect(url, headers) {
-  const client = new Client({ name: 'nogoo9-tests-v1', version: '0.0.0' });
-  const transport = new StreamableHTTPClientTransport(url, { requestInit: { headers } });
+  const { client, transport } = make(url, { requestInit: { headers } });
   await client.connect(transport);
   return {
     protocol: transport.protocolVersion,
@@ -19,5 +18,23 @@ export async function connect(url, headers) {
     call: (name, args, onprogress) =>
       client.callTool({ name, arguments: args }, undefined, { onprogress }),
     close: () => client.close(),
+  };
+}
+
+/** A client that finds its own way to a token; `finish` takes what came back from signing in. */
+export function signingIn(url, authProvider) {
+  const { client, transport } = make(url, { authProvider });
+  return {
+    connect: () => client.connect(transport),
+    finish: (back) => transport.finishAuth(back.get('code')),
+    call: (name, args) => client.callTool({ name, arguments: args }),
+    close: () => client.close(),
+  };
+}
+
+function make(url, options) {
+  return {
+    client: new Client({ name: 'nogoo9-tests-v1', version: '0.0.0' }),
+    transport: new StreamableHTTPClientTransport(url, options),
   };
 }

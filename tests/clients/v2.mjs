@@ -7,11 +7,8 @@ export {
 } from '@modelcontextprotocol/client';
 
 export async function connect(url, headers) {
-  const client = new Client(
-    { name: 'nogoo9-tests-v2', version: '0.0.0' },
-    { versionNegotiation: { mode: 'auto' } },
-  );
-  await client.connect(new StreamableHTTPClientTransport(url, { requestInit: { headers } }));
+  const { client, transport } = make(url, { requestInit: { headers } });
+  await client.connect(transport);
   return {
     protocol: client.getNegotiatedProtocolVersion(),
     server: client.getServerVersion(),
@@ -19,5 +16,26 @@ export async function connect(url, headers) {
     listTools: async () => (await client.listTools()).tools,
     call: (name, args, onprogress) => client.callTool({ name, arguments: args }, { onprogress }),
     close: () => client.close(),
+  };
+}
+
+/** A client that finds its own way to a token; `finish` takes what came back from signing in. */
+export function signingIn(url, authProvider) {
+  const { client, transport } = make(url, { authProvider });
+  return {
+    connect: () => client.connect(transport),
+    finish: (back) => transport.finishAuth(back),
+    call: (name, args) => client.callTool({ name, arguments: args }),
+    close: () => client.close(),
+  };
+}
+
+function make(url, options) {
+  return {
+    client: new Client(
+      { name: 'nogoo9-tests-v2', version: '0.0.0' },
+      { versionNegotiation: { mode: 'auto' } },
+    ),
+    transport: new StreamableHTTPClientTransport(url, options),
   };
 }

@@ -38,7 +38,7 @@ pub use cluster::{Cluster, record_of};
 pub use edge::{Answer, Edge};
 pub use gate::{Call, Judge, Verdict};
 pub use mcp::{Mcp, ToolResult};
-pub use node::{ensure_modules, node};
+pub use node::{ensure_modules, node, python};
 pub use process::{Census, Process};
 pub use ready::Ready;
 pub use results::Results;

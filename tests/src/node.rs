@@ -1,4 +1,4 @@
-//! Node scripts beside the suites: they drive official SDKs and a browser, and print one JSON.
+//! Scripts beside the suites: they drive official SDKs and a browser, and print one JSON.
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
@@ -27,7 +27,32 @@ pub fn ensure_modules(name: &str) -> anyhow::Result<PathBuf> {
 /// # Errors
 /// It fails, takes too long, or prints no JSON: with everything that it printed.
 pub async fn node(folder: &Path, script: &str, env: &[(&str, &str)]) -> anyhow::Result<Value> {
-    let child = Command::new("node")
+    run(Path::new("node"), folder, script, env).await
+}
+
+/// As [`node`], of a script in `tests/clients` that the Python SDK is installed for.
+///
+/// # Errors
+/// It is not installed, or as [`node`].
+pub async fn python(script: &str, env: &[(&str, &str)]) -> anyhow::Result<Value> {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let python = tests.with_file_name("target").join("python/bin/python");
+    if !python.is_file() {
+        bail!(
+            "{} is missing: run `make test`, or scripts/deps.sh test",
+            python.display()
+        );
+    }
+    run(&python, &tests.join("clients"), script, env).await
+}
+
+async fn run(
+    program: &Path,
+    folder: &Path,
+    script: &str,
+    env: &[(&str, &str)],
+) -> anyhow::Result<Value> {
+    let child = Command::new(program)
         .arg(script)
         .current_dir(folder)
         .envs(env.iter().copied())
@@ -36,7 +61,7 @@ pub async fn node(folder: &Path, script: &str, env: &[(&str, &str)]) -> anyhow::
         .stderr(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
-        .context("node")?;
+        .with_context(|| program.display().to_string())?;
     let output = tokio::time::timeout(TIMEOUT, child.wait_with_output())
         .await
         .with_context(|| format!("{script} took longer than {TIMEOUT:?}"))??;

@@ -1,21 +1,23 @@
-//! The official MCP clients, both generations: one that greets with `initialize`, one that finds the
-//! newest protocol. What agents do works in each, and what fails is told so that they can show it.
+//! What agents do with the TypeScript SDKs, from listing the tools to a workspace's end.
 
 use anyhow::Context as _;
 use nogoo9_model::keys;
-use nogoo9_tests::{Options, Site, Suite, Template, ensure_modules, node};
+use nogoo9_tests::{Site, Template, ensure_modules, node};
 use serde_json::{Value, json};
-use std::process::ExitCode;
 use std::sync::Arc;
 
 /// The tools, as clients see them. Sorted.
-const TOOLS: [&str; 19] = [
+const TOOLS: [&str; 24] = [
     "cancel_operation",
+    "create_template",
+    "delete_template",
     "delete_workspace",
     "get_capabilities",
     "get_operation",
     "get_template",
     "get_workspace",
+    "get_workspace_events",
+    "get_workspace_logs",
     "list_operations",
     "list_templates",
     "list_workspaces",
@@ -26,23 +28,13 @@ const TOOLS: [&str; 19] = [
     "spawn_workspace",
     "start_workspace",
     "stop_workspace",
+    "update_template",
     "upgrade_all_workspaces",
     "upgrade_workspace",
     "wait_for_operation",
 ];
 
-fn main() -> ExitCode {
-    Suite::new(Options::default())
-        .scenario("first_generation", |site| {
-            generation(site, "v1", "2025-11-25")
-        })
-        .scenario("second_generation", |site| {
-            generation(site, "v2", "2026-07-28")
-        })
-        .main()
-}
-
-async fn generation(
+pub(super) async fn generation(
     site: Arc<Site>,
     name: &'static str,
     protocol: &'static str,
