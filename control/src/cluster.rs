@@ -7,18 +7,22 @@ mod claims;
 mod error;
 mod events;
 mod leases;
+mod logs;
 mod operations;
 mod personal_tokens;
 mod pods;
 mod quotas;
 mod records;
 mod sessions;
+mod templates;
 
 pub use caches::{Caches, Listed};
 pub use cap::{Capped, DeletionCap};
 pub use error::ClusterError;
+pub use logs::LogEnd;
 pub use operations::FoundChunk;
 pub use pods::{CreateAnswer, Made};
+pub(crate) use templates::is_template;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use k8s_openapi::api::discovery::v1::EndpointSlice;

@@ -5,6 +5,7 @@ use crate::session::Limits;
 use clap::Parser;
 use nogoo9_identity::policy::SessionRoles;
 use nogoo9_model::UnixSeconds;
+use nogoo9_model::access::Authors;
 use nogoo9_model::limit::PerUser;
 use nogoo9_runtime::args::{Common, CommonArgs, ConfigArgs, Defaults};
 use nogoo9_runtime::config::{Configure, Problems};
@@ -65,6 +66,15 @@ struct ControlArgs {
     /// upgrades never count. [default: as many as they like]
     #[arg(long, env = "NOGOO9_MAX_WORKSPACES_PER_USER", value_name = "N")]
     max_workspaces_per_user: Option<String>,
+    /// Who may make, change and delete templates beside admins: a subject, or `role:ROLE` for whoever
+    /// has that role. What they write decides what everybody's pods are made of. May be repeated.
+    #[arg(
+        long,
+        env = "NOGOO9_TEMPLATE_AUTHOR",
+        value_name = "SUB|role:ROLE",
+        value_delimiter = ','
+    )]
+    template_author: Vec<String>,
     /// Scopes asked for at sign-in beside `openid`. Many providers give refresh tokens, by which a
     /// session can last, only for `offline_access`. [default: profile,email]
     #[arg(
@@ -123,6 +133,8 @@ pub struct Settings {
     pub templates_dir: Option<PathBuf>,
     /// Most workspaces of one user.
     pub max_workspaces: Option<PerUser>,
+    /// Who may write templates beside admins.
+    pub template_authors: Authors,
     /// Scopes asked for beside `openid`.
     pub login_scopes: Vec<String>,
     /// How long sessions last.
@@ -152,6 +164,7 @@ impl Configure for Args {
             proxy_service,
             templates_dir,
             max_workspaces_per_user,
+            template_author,
             login_scopes,
             session_length,
             session_unrefreshable,
@@ -176,6 +189,14 @@ impl Configure for Args {
                 format!("`{text}` is no name of a Service: lower-case letters, digits and hyphens, as in nogoo9-proxy-admin"),
             );
         }
+        let template_authors = Authors::parse(template_author)
+            .map_err(|wrong| {
+                problems.add(
+                    "template-author",
+                    format!("`{wrong}` names nobody: use a subject, or role:ROLE, as in role:template-authors"),
+                );
+            })
+            .ok();
         let max_workspaces = max_workspaces(max_workspaces_per_user.as_deref(), problems);
         let mut lasts = |flag, value: &Option<String>, default, bounds| {
             let seconds = problems.seconds(flag, value.as_deref(), default, bounds);
@@ -248,6 +269,7 @@ impl Configure for Args {
             proxy_service: proxy_service.map(ToOwned::to_owned),
             templates_dir: templates_dir.clone(),
             max_workspaces: max_workspaces?,
+            template_authors: template_authors?,
             login_scopes,
             sessions: Limits {
                 length: length?,
@@ -357,6 +379,7 @@ mod tests {
             "--templates-dir=/does/not/exist",
             "--max-workspaces-per-user=0",
             "--instance=a name",
+            "--template-author=role:",
             "--login-scopes=profile,a\"b",
             "--session-length=1",
             "--session-unrefreshable=never",
@@ -381,6 +404,7 @@ mod tests {
             "session-key-rotation",
             "session-length",
             "session-unrefreshable",
+            "template-author",
             "templates-dir",
         ];
         assert_eq!(flags, expected);

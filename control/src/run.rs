@@ -249,7 +249,8 @@ impl Control {
             metrics,
             feed: Feed::default(),
         })
-        .with_max_workspaces(settings.max_workspaces);
+        .with_max_workspaces(settings.max_workspaces)
+        .with_template_authors(settings.template_authors.clone());
         let driven = service.clone();
         let bulks =
             leadership.while_leading(stop.clone(), move |stop| bulk::run(driven.clone(), stop));

@@ -10,6 +10,7 @@ pub mod folder;
 mod parameters;
 mod parse;
 mod render;
+pub mod settings;
 pub mod source;
 mod substitute;
 mod version;
@@ -21,6 +22,7 @@ pub use render::{RenderError, RenderInput, render};
 pub use substitute::{SubstituteError, Variables};
 
 use claims::ClaimTemplate;
+use nogoo9_model::access::{Action, AllowedRoles, Caller, Target, may};
 use nogoo9_model::template::Settings;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -42,6 +44,8 @@ pub struct Template {
     pub(crate) annotations: BTreeMap<String, String>,
     /// The claims that each of its workspaces has.
     pub(crate) claims: Vec<ClaimTemplate>,
+    /// All that its annotations say of ours, as they stand there.
+    pub(crate) declared: BTreeMap<String, String>,
 }
 
 impl Template {
@@ -81,6 +85,8 @@ pub enum TemplateError {
         name: String,
         /// What is wrong with which field, and what to do.
         problem: String,
+        /// Whom it is for nevertheless, as far as that can be told.
+        roles: AllowedRoles,
     },
     /// It could not be read just now; nothing is known of it.
     #[error("template '{name}' cannot be read now: {reason}")]
@@ -93,6 +99,27 @@ pub enum TemplateError {
 }
 
 impl TemplateError {
+    /// Whether the caller may learn this of it. Of a template that is not for them they learn that there
+    /// is none.
+    #[must_use]
+    pub fn may_be_told(&self, caller: &Caller) -> bool {
+        let Self::Broken { roles, .. } = self else {
+            return true;
+        };
+        let template = Target::Template {
+            allowed_roles: roles,
+        };
+        may(caller, Action::ReadTemplate, template).is_ok()
+    }
+
+    /// There is none of that name, or none for whoever asks.
+    #[must_use]
+    pub fn not_found(name: &str) -> Self {
+        Self::NotFound {
+            name: name.chars().take(80).collect(),
+        }
+    }
+
     /// The template's name.
     pub fn name(&self) -> &str {
         match self {

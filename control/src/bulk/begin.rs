@@ -62,6 +62,7 @@ pub(super) async fn begin(
             let ask = Ask {
                 operation: &child,
                 actor: &actor,
+                by: None,
                 parent: Some(&bulk),
                 retry_of: None,
                 // What fills a quota may be our own, and will end.

@@ -31,6 +31,8 @@ const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(500);
 /// Events of one pod that are looked at.
 const MOST: u32 = 20;
+/// Events of one pod that are told to people.
+const MOST_TOLD: u32 = 500;
 
 /// Where notes go. Clones share it; the task behind it ends with the last of them.
 #[derive(Debug, Clone)]
@@ -81,6 +83,18 @@ impl Cluster {
             .into_iter()
             .find(|message| is_missing(message))
             .map(|message| Trouble::new("FailedMount", message)))
+    }
+
+    /// The Events about a pod, of which there are mostly few: the cluster counts what repeats, and forgets
+    /// after about an hour. No more than [`MOST_TOLD`].
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn events_of_pod(&self, uid: &str) -> Result<Vec<Event>, ClusterError> {
+        let fields = format!("involvedObject.uid={uid}");
+        let params = ListParams::default().fields(&fields).limit(MOST_TOLD);
+        let list = limited("list Events of pod", uid, self.events_api().list(&params)).await?;
+        Ok(list.items)
     }
 
     fn events_api(&self) -> Api<Event> {

@@ -1,7 +1,9 @@
 //! `/api/v1`: the JSON API, a thin adapter over the service.
 
+mod look;
 mod operations;
 mod sessions;
+mod templates;
 mod tokens;
 
 use super::events::events;
@@ -29,11 +31,11 @@ pub(super) fn router(service: Service) -> Router {
         .route("/workspaces/{id}/upgrade", post(upgrade))
         .route("/workspaces/{id}/rollback", post(rollback))
         .route("/workspaces/{id}/not-before", put(keep_until))
+        .merge(look::router())
         .merge(operations::router())
         .merge(sessions::router())
+        .merge(templates::router())
         .merge(tokens::router())
-        .route("/templates", get(templates))
-        .route("/templates/{name}", get(template))
         .route("/capabilities", get(capabilities))
         .route("/events", get(events))
         .fallback(|| async { not_found() })
@@ -100,6 +102,8 @@ async fn stop(
 struct DeleteQuery {
     #[serde(default)]
     delete_data: bool,
+    #[serde(default)]
+    release: bool,
 }
 
 async fn delete(
@@ -108,11 +112,15 @@ async fn delete(
     Path(id): Path<String>,
     query: Result<Query<DeleteQuery>, QueryRejection>,
 ) -> Response {
-    let delete_data = match query {
-        Ok(Query(query)) => query.delete_data,
+    let Query(query) = match query {
+        Ok(query) => query,
         Err(rejection) => return bad_query(&rejection),
     };
-    let args = DeleteWorkspace { id, delete_data };
+    let args = DeleteWorkspace {
+        id,
+        delete_data: query.delete_data,
+        release: query.release,
+    };
     json(service.delete_workspace(&caller, &args).await)
 }
 
@@ -142,18 +150,6 @@ async fn keep_until(
         Ok(Json(body)) => json(service.keep_until(&caller, &id, &body).await),
         Err(rejection) => bad_body(&rejection),
     }
-}
-
-async fn templates(State(service): State<Service>, Extension(caller): By) -> Response {
-    json(service.list_templates(&caller).await)
-}
-
-async fn template(
-    State(service): State<Service>,
-    Extension(caller): By,
-    Path(name): Path<String>,
-) -> Response {
-    json(service.get_template(&caller, &name).await)
 }
 
 async fn capabilities(State(service): State<Service>, Extension(caller): By) -> Response {

@@ -1,11 +1,12 @@
 //! The tools.
 
+mod look;
 mod operations;
 
 use super::failure::Failure;
 use crate::service::{
-    Capabilities, DeleteWorkspace, Deletion, ListWorkspaces, Service, SpawnWorkspace, Template,
-    TemplateName, Templates, Upgrade, Workspace, WorkspaceId, Workspaces,
+    Capabilities, DeleteWorkspace, Deletion, ListWorkspaces, Service, SpawnWorkspace, Upgrade,
+    Workspace, WorkspaceId, Workspaces,
 };
 use http::request::Parts;
 use nogoo9_model::access::Caller;
@@ -43,7 +44,10 @@ impl Tools {
     pub fn new(service: Service) -> Self {
         Self {
             service,
-            tool_router: Self::tool_router() + Self::operations_router(),
+            tool_router: Self::tool_router()
+                + Self::look_router()
+                + Self::operations_router()
+                + Self::templates_router(),
         }
     }
 
@@ -146,7 +150,8 @@ impl Tools {
     }
 
     /// Delete a workspace for good. Its volumes stay, and come back with a workspace of the same id
-    /// and template, unless deleteData is true: then everything in them is gone.
+    /// and template, unless deleteData is true: then everything in them is gone. The id of one that an
+    /// admin deletes stays its owner's, unless release is true.
     #[tool(
         title = "Delete workspace",
         annotations(
@@ -210,43 +215,6 @@ impl Tools {
         ))
     }
 
-    /// List the templates that one may spawn from, with their parameters.
-    #[tool(
-        title = "List templates",
-        annotations(
-            read_only_hint = true,
-            destructive_hint = false,
-            idempotent_hint = true,
-            open_world_hint = false
-        )
-    )]
-    async fn list_templates(
-        &self,
-        context: RequestContext<RoleServer>,
-    ) -> Result<Json<Templates>, Failure> {
-        let caller = caller(&context)?;
-        Ok(Json(self.service.list_templates(&caller).await?))
-    }
-
-    /// Look at one template: its version, its parameters and its pod spec.
-    #[tool(
-        title = "Get template",
-        annotations(
-            read_only_hint = true,
-            destructive_hint = false,
-            idempotent_hint = true,
-            open_world_hint = false
-        )
-    )]
-    async fn get_template(
-        &self,
-        Parameters(args): Parameters<TemplateName>,
-        context: RequestContext<RoleServer>,
-    ) -> Result<Json<Template>, Failure> {
-        let caller = caller(&context)?;
-        Ok(Json(self.service.get_template(&caller, &args.name).await?))
-    }
-
     /// Tell who is calling and what they may do.
     #[tool(
         title = "Get capabilities",
@@ -293,7 +261,8 @@ impl ServerHandler for Tools {
                  `outdated` is true can be moved to the newest version of its template with upgrade_workspace, which \
                  returns at once and interrupts nobody: follow it with wait_for_operation until `done` is true. Admins move everyone's \
                  with upgrade_all_workspaces: ask with dryRun first, then with a canary and a failureBudget, and follow it in the \
-                 same way; while it waits for approval, a person decides.",
+                 same way; while it waits for approval, a person decides. Why one does not run is told by get_workspace_events and \
+                 get_workspace_logs.",
             )
     }
 }

@@ -33,6 +33,53 @@ pub enum ServiceError {
     /// No usable template.
     #[error(transparent)]
     Template(#[from] TemplateError),
+    /// The workspace is theirs, its template is for others by now.
+    #[error(
+        "Forbidden: the template '{name}' is for other roles. The workspace stays as it is; ask an admin to upgrade it"
+    )]
+    TemplateNotAllowed {
+        /// The template.
+        name: String,
+    },
+    /// There is a template, or something else, of that name.
+    #[error("the name '{name}' is taken; choose another")]
+    NameTaken {
+        /// The name.
+        name: String,
+    },
+    /// It is not an object of the cluster.
+    #[error(
+        "the template '{name}' is a file in control's --templates-dir; it is changed and deleted there"
+    )]
+    TemplateIsFile {
+        /// The template.
+        name: String,
+    },
+    /// Workspaces need it.
+    #[error(
+        "{workspaces} {} made from the template '{name}'; delete {} first",
+        if *workspaces == 1 { "workspace is" } else { "workspaces are" },
+        if *workspaces == 1 { "it" } else { "them" }
+    )]
+    TemplateInUse {
+        /// The template.
+        name: String,
+        /// How many, stopped ones too.
+        workspaces: usize,
+    },
+    /// It is not the one that the caller has read.
+    #[error(
+        "the template '{name}' has changed: its version is '{version}'. Look at it with get_template, and update that"
+    )]
+    TemplateChanged {
+        /// The template.
+        name: String,
+        /// Its version now.
+        version: String,
+    },
+    /// There is no log to read.
+    #[error("there is no log: {0}")]
+    NoLog(String),
     /// Somebody has that id, perhaps the caller; it is not said who.
     #[error("the id '{id}' is taken; choose another, or leave it out")]
     IdTaken {
@@ -222,9 +269,9 @@ impl ServiceError {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Denied(Denied::AccessDenied) => ErrorCode::AccessDenied,
-            Self::Denied(Denied::UpgradeAll | Denied::Role { .. }) | Self::NotByToken => {
-                ErrorCode::Forbidden
-            }
+            Self::Denied(Denied::UpgradeAll | Denied::WriteTemplates | Denied::Role { .. })
+            | Self::TemplateNotAllowed { .. }
+            | Self::NotByToken => ErrorCode::Forbidden,
             Self::Denied(Denied::Scope { .. }) => ErrorCode::InsufficientScope,
             Self::Invalid { .. } | Self::Render(RenderError::Input { .. }) => {
                 ErrorCode::InvalidArgument
@@ -243,6 +290,11 @@ impl ServiceError {
             | Self::NothingFailed
             | Self::NotUpgraded(_) => ErrorCode::Conflict,
             Self::Refused(..) => ErrorCode::Refused,
+            | Self::NameTaken { .. }
+            | Self::TemplateIsFile { .. }
+            | Self::TemplateInUse { .. }
+            | Self::TemplateChanged { .. }
+            | Self::NoLog(_)
             Self::TooLarge { .. } => ErrorCode::TooLarge,
             Self::Template(TemplateError::Unreadable { .. })
             | Self::Contended
@@ -303,6 +355,7 @@ mod tests {
             ServiceError::from(error("sample".into(), "because".into()))
         };
         for (error, code, status, text) in [
+    use nogoo9_model::access::AllowedRoles;
             (
                 Denied::AccessDenied.into(),
                 "access_denied",
@@ -343,7 +396,11 @@ mod tests {
                 "'sample'",
             ),
             (
-                template(|name, problem| TemplateError::Broken { name, problem }),
+                template(|name, problem| TemplateError::Broken {
+                    name,
+                    problem,
+                    roles: AllowedRoles::Everyone,
+                }),
                 "template_broken",
                 422,
                 "'sample' cannot be used: because",
@@ -361,6 +418,35 @@ mod tests {
                 "'dev' is taken",
             ),
             (
+            (
+                Denied::WriteTemplates.into(),
+                "forbidden",
+                403,
+                "Forbidden: Only admin users and template authors",
+            ),
+            (
+                ServiceError::TemplateNotAllowed {
+                    name: "sample".into(),
+                },
+                "forbidden",
+                403,
+                "'sample' is for other roles",
+            ),
+            (
+                ServiceError::TemplateInUse {
+                    name: "sample".into(),
+                    workspaces: 2,
+                },
+                "conflict",
+                409,
+                "2 workspaces are made from the template 'sample'; delete them",
+            ),
+            (
+                ServiceError::NoLog("it waits".into()),
+                "conflict",
+                409,
+                "there is no log: it waits",
+            ),
                 ServiceError::Deleting { id: "dev".into() },
                 "conflict",
                 409,

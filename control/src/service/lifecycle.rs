@@ -6,7 +6,7 @@ use super::workspaces::{show, shown};
 use super::{Answer, Parts, ServiceError, allow, ids, limit, templates};
 use crate::cluster::ClusterError;
 use crate::template::{RenderInput, Strictness, claims, render};
-use nogoo9_model::access::{Action, Caller, Target, Visibility, may};
+use nogoo9_model::access::{Action, AllowedRoles, Caller, Target, Visibility, may};
 use nogoo9_model::id;
 use nogoo9_model::limit::PerUser;
 use nogoo9_model::pod::TemplateRef;
@@ -198,6 +198,8 @@ fn accepted(trial: Result<(), ClusterError>, template: &str) -> Answer<()> {
             crate::template::TemplateError::Broken {
                 name: template.to_owned(),
                 problem: reason,
+                // Whoever spawns from it may use it.
+                roles: AllowedRoles::Everyone,
             },
         )),
         other => Ok(other?),
@@ -247,30 +249,81 @@ pub(super) async fn delete(
     caller: &Caller,
     args: &DeleteWorkspace,
 ) -> Answer<Deletion> {
+    if args.release
+        && caller.is_admin()
+        && let Some(released) = release(parts, caller, &args.id).await?
+    {
+        return Ok(released);
+    }
     let record = change(parts, caller, &args.id, "deleted", |record| {
-        Ok(if args.delete_data {
-            record.delete_with_data()
-        } else {
-            record.delete()
-        })
+        Ok(deletion(record, caller, args))
     })
     .await?;
-    let message = match (record.claims.is_empty(), record.delete_data) {
-        (true, _) => "Being deleted: its pod ends, then its id is free",
-        (false, true) => {
-            "Being deleted with its data: its pod ends, its volumes go, then its id is free"
-        }
-        (false, false) => {
-            "Being deleted: its pod ends, then its id is free. Its volumes stay: spawning the same id \
-             from the same template gets them back"
-        }
+    let first = if record.delete_data && !record.claims.is_empty() {
+        "Being deleted with its data: its pod ends, its volumes go, then its id"
+    } else {
+        "Being deleted: its pod ends, then its id"
+    };
+    let then = if record.id_kept {
+        " stays its owner's, who may spawn it anew; delete it with release to free the id"
+    } else {
+        " is free"
+    };
+    let last = if record.claims.is_empty() || record.delete_data {
+        ""
+    } else {
+        ". Its volumes stay: spawning the same id from the same template gets them back"
     };
     Ok(Deletion {
         id: record.id,
         status: Status::Deleting,
         data_deleted: record.delete_data,
-        message: message.into(),
+        message: format!("{first}{then}{last}"),
     })
+}
+
+/// The record with what is asked for. An id stays its first owner's: it is theirs to give up by their
+/// own deletion, or an admin's to release. What was given up once stays so.
+fn deletion(record: &Record, caller: &Caller, args: &DeleteWorkspace) -> Option<Record> {
+    let given_up = record.desired == Desired::Deleted && !record.id_kept;
+    let keep = !caller.is(&record.owner) && !args.release && !given_up;
+    let deleted = if args.delete_data {
+        record.delete_with_data()
+    } else {
+        record.delete()
+    };
+    let kept = deleted.as_ref().unwrap_or(record).keep_id(keep);
+    kept.or(deleted)
+}
+
+/// Frees an id that is kept for the owner of a workspace that is gone; `None`: it is not so.
+async fn release(parts: &Parts, caller: &Caller, id: &str) -> Answer<Option<Deletion>> {
+    for _ in 0..TRIES {
+        let stored = parts.cluster.record(id).await?;
+        let Some(stored) = stored.filter(|stored| stored.value.is_gone()) else {
+            return Ok(None);
+        };
+        let record = allow(caller, Action::Manage, Some(&stored.value))?;
+        let Some(next) = record.keep_id(false) else {
+            return Ok(None);
+        };
+        match parts.cluster.put_record(&stored, &next).await {
+            Ok(()) => {
+                tracing::info!(workspace = id, actor = caller.sub, "id released");
+                parts.engine.poke(id);
+                return Ok(Some(Deletion {
+                    id: id.to_owned(),
+                    status: Status::Deleting,
+                    data_deleted: next.delete_data,
+                    message: "It was deleted before; its id is free in two minutes at the latest"
+                        .to_owned(),
+                }));
+            }
+            Err(ClusterError::Conflict { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(ServiceError::Contended)
 }
 
 /// Sets the time before which nobody but its owner upgrades the workspace.

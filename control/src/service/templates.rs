@@ -1,9 +1,9 @@
 //! Looking at templates. One that the caller may not use is as good as absent.
 
 use super::types::{Template as Shown, Templates};
-use super::{Answer, Parts, allow_reading, view};
+use super::{Answer, Parts, ServiceError, allow_reading, view};
 use crate::template::{Template, TemplateError};
-use nogoo9_model::access::{Action, Caller, Target, may};
+use nogoo9_model::access::{Action, AllowedRoles, Caller, Target, may};
 use std::sync::Arc;
 
 pub(super) fn list(parts: &Parts, caller: &Caller) -> Answer<Templates> {
@@ -33,14 +33,33 @@ pub(super) async fn usable(parts: &Parts, caller: &Caller, name: &str) -> Answer
     may(
         caller,
         Action::ReadTemplate,
-        Target::Template { allowed_roles: &[] },
+        Target::Template {
+            allowed_roles: &AllowedRoles::Everyone,
+        },
     )?;
-    let template = parts.templates.read(name).await?;
-    if template.settings.may_use(caller).is_err() {
-        return Err(TemplateError::NotFound {
-            name: name.to_owned(),
-        }
-        .into());
+    match parts.templates.read(name).await {
+        Ok(template) if template.settings.may_use(caller).is_ok() => Ok(template),
+        Err(error) if error.may_be_told(caller) => Err(error.into()),
+        Ok(_) | Err(_) => Err(TemplateError::not_found(name).into()),
     }
-    Ok(template)
+}
+
+/// The template of a workspace, read live, for its upgrade by `caller`; `None`: by an admin. That there
+/// is one they know: their workspace was made from it.
+pub(super) async fn of_workspace(
+    parts: &Parts,
+    caller: Option<&Caller>,
+    name: &str,
+) -> Answer<Arc<Template>> {
+    let read = parts.templates.read(name).await;
+    let allowed = caller.is_none_or(|caller| match &read {
+        Ok(template) => template.settings.may_use(caller).is_ok(),
+        Err(error) => error.may_be_told(caller),
+    });
+    if !allowed {
+        return Err(ServiceError::TemplateNotAllowed {
+            name: name.to_owned(),
+        });
+    }
+    Ok(read?)
 }

@@ -1,18 +1,23 @@
 //! Arguments and answers, shared by JSON API and MCP tools: camelCase on the wire, absent rather
 //! than null.
 
+mod look;
 mod operations;
 mod sessions;
+mod templates;
 mod tokens;
 
+pub use look::*;
 pub use operations::*;
 pub use sessions::*;
+pub use templates::*;
 pub use tokens::*;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// Names one workspace.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -32,14 +37,10 @@ pub struct DeleteWorkspace {
     /// same id from the same template gets them back.
     #[serde(default)]
     pub delete_data: bool,
-}
-
-/// Names one template.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct TemplateName {
-    /// Name of the template.
-    pub name: String,
+    /// For admins: whether the id of somebody else's workspace is free then. Without it, the id stays
+    /// its owner's.
+    #[serde(default)]
+    pub release: bool,
 }
 
 /// Which workspaces to list.
@@ -334,6 +335,9 @@ pub struct Template {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Map<String, Value>")]
     pub parameters: Option<Value>,
+    /// What it sets further, by short name; only where one template was asked for.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
     /// The pod spec, variables unreplaced; only where one template was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Map<String, Value>")]
@@ -364,6 +368,8 @@ pub struct Capabilities {
     pub can_spawn: bool,
     /// Whether the caller may upgrade everyone's workspaces.
     pub can_upgrade_all: bool,
+    /// Whether the caller may make, change and delete templates.
+    pub can_write_templates: bool,
     /// The token's scopes, where scopes are enforced.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<String>")]

@@ -3,7 +3,7 @@
 use super::lifecycle::TRIES;
 use super::types::{Upgrade, UpgradeStatus};
 use super::workspaces::shown;
-use super::{Answer, Parts, ServiceError, allow, ids, rollback, view, volumes};
+use super::{Answer, Parts, ServiceError, allow, ids, rollback, templates, view, volumes};
 use crate::cluster::{ClusterError, Stored};
 use crate::template::{RenderInput, Strictness, Template, claims, render};
 use nogoo9_model::access::{Action, Caller, Denied};
@@ -40,6 +40,7 @@ pub(super) async fn single(
     let ask = Ask {
         operation: &operation,
         actor: &caller.sub,
+        by: Some(caller),
         parent: None,
         retry_of: what.retry_of,
         if_room: false,
@@ -99,6 +100,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) operation: &'a str,
     /// Subject of who asks.
     pub(crate) actor: &'a str,
+    /// Whose roles must reach the template. `None`: of an admin, who has begun it for everyone.
+    pub(crate) by: Option<&'a Caller>,
     /// The bulk operation that it is a part of.
     pub(crate) parent: Option<&'a str>,
     /// The failed operation on one workspace that it tries again.
@@ -129,7 +132,8 @@ pub(super) async fn attempt(
     stored: &Stored<Record>,
     ask: &Ask<'_>,
 ) -> Answer<Attempt> {
-    let template = parts.templates.read(&stored.value.template.name).await?;
+    let template = &stored.value.template.name;
+    let template = templates::of_workspace(parts, ask.by, template).await?;
     let Some(next) = begin(parts, &stored.value, &template, ask).await? else {
         return Ok(Attempt::UpToDate);
     };

@@ -7,7 +7,7 @@ pub(super) use operation::{bulk_target, follow, operation};
 use super::links::Links;
 use super::types::{self, Outdated, Status};
 use crate::cluster::Listed;
-use crate::template::{Template, TemplateError};
+use crate::template::{Template, TemplateError, settings};
 use nogoo9_model::mode::Mode;
 use nogoo9_model::pod::PodView;
 use nogoo9_model::probe::Probe;
@@ -237,8 +237,10 @@ fn waits(record: &Record, live: Live<'_>, now: UnixSeconds) -> Option<Wait> {
 
 /// A template as callers see it; `whole`: with its spec.
 pub(super) fn template(name: &str, template: Lookup<'_>, whole: bool) -> types::Template {
-    let problem = template.err().map(ToString::to_string);
     let good = template.ok();
+    // That it is for nobody is told to those who may use it all the same: admins.
+    let problem = template.err().map(ToString::to_string);
+    let problem = problem.or_else(|| good?.settings.allowed_roles.problem());
     types::Template {
         name: name.to_owned(),
         usable: good.is_some(),
@@ -251,6 +253,10 @@ pub(super) fn template(name: &str, template: Lookup<'_>, whole: bool) -> types::
             .map(|template| template.claims().map(ToOwned::to_owned).collect())
             .unwrap_or_default(),
         parameters: good.and_then(|template| template.parameters.schema().cloned()),
+        settings: good
+            .filter(|_| whole)
+            .map(|template| settings::shown(&template.declared))
+            .unwrap_or_default(),
         spec: good
             .filter(|_| whole)
             .map(|template| Value::clone(template.spec())),

@@ -3,6 +3,7 @@
 use super::{Answer, Parts};
 use crate::template::{Template, TemplateError};
 use k8s_openapi::api::core::v1::PodSpec;
+use nogoo9_model::access::AllowedRoles;
 use nogoo9_model::claim::PlannedClaim;
 use nogoo9_model::mode::{self, Claim, Mode};
 use serde_json::Value;
@@ -38,6 +39,8 @@ pub(super) async fn exclusive(
     let spec: PodSpec = serde_json::from_value(spec).map_err(|error| TemplateError::Broken {
         name: rules.template.to_owned(),
         problem: error.to_string(),
+        // Whose workspace it is has been asked already.
+        roles: AllowedRoles::Everyone,
     })?;
     let mut claims: BTreeMap<&str, Claim> = BTreeMap::new();
     for volume in spec.volumes.iter().flatten() {

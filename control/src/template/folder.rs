@@ -3,6 +3,7 @@
 
 use super::parse::yaml;
 use super::{Document, TemplateError};
+use nogoo9_model::access::AllowedRoles;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -55,16 +56,23 @@ fn file(path: &Path, stem: &str) -> Result<Document, TemplateError> {
         return Err(TemplateError::Broken {
             name: stem.to_owned(),
             problem: format!("the file is over {} KiB; shorten it", MAX_BYTES / 1024),
+            roles: unknown(),
         });
     }
     let text = std::fs::read_to_string(path).map_err(|e| unreadable(e.to_string()))?;
     document(stem, text)
 }
 
+/// Whom a file is for that cannot be read: admins, who mend it.
+fn unknown() -> AllowedRoles {
+    AllowedRoles::Unclear(String::new())
+}
+
 fn document(stem: &str, text: String) -> Result<Document, TemplateError> {
     let broken = |problem: String| TemplateError::Broken {
         name: stem.to_owned(),
         problem,
+        roles: unknown(),
     };
     let parsed = yaml(&text).map_err(|problem| broken(format!("the file {problem}")))?;
     if parsed.get("kind").and_then(Value::as_str) != Some("ConfigMap") {

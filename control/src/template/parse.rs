@@ -2,6 +2,8 @@
 
 use super::{Parameters, Template, TemplateError, Variables, claims, version};
 use k8s_openapi::api::core::v1::PodSpec;
+use nogoo9_model::access::AllowedRoles;
+use nogoo9_model::origins::AllowedOrigins;
 use nogoo9_model::{keys, template::Settings};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -21,13 +23,14 @@ pub struct Document {
 }
 
 /// Annotations of a template that its pods get.
-const TO_PODS: [&str; 8] = [
+const TO_PODS: [&str; 9] = [
     keys::WORKSPACE_PORT,
     keys::WORKSPACE_PATH,
     keys::PREVIEW_PATH,
     keys::WORKSPACE_TYPE,
     keys::WORKSPACE_AUTH_MODE,
     keys::VISIBILITY,
+    keys::ALLOW_ORIGINS,
     keys::STRIP_PREFIX,
     keys::AFFINITY,
 ];
@@ -42,6 +45,12 @@ pub fn parse(document: &Document) -> Result<Template, TemplateError> {
     read(document).map_err(|problem| TemplateError::Broken {
         name: document.name.clone(),
         problem,
+        roles: AllowedRoles::parse(
+            document
+                .annotations
+                .get(keys::ALLOWED_ROLES)
+                .map(String::as_str),
+        ),
     })
 }
 
@@ -83,6 +92,14 @@ fn read(document: &Document) -> Result<Template, String> {
             keys::WORKSPACE_PORT
         ));
     }
+    if let Some(text) = annotations.get(keys::ALLOW_ORIGINS) {
+        AllowedOrigins::checked(text).map_err(|wrong| {
+            format!(
+                "annotation {} has '{wrong}'; use origins as in https://app.example.org, 32 at most",
+                keys::ALLOW_ORIGINS
+            )
+        })?;
+    }
     check_variables(&spec, &annotations)?;
     for claim in &claims {
         check_variables(&claim.spec, &BTreeMap::new())
@@ -101,6 +118,12 @@ fn read(document: &Document) -> Result<Template, String> {
         spec,
         annotations,
         claims,
+        declared: document
+            .annotations
+            .iter()
+            .filter(|(key, _)| key.starts_with(keys::PREFIX))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect(),
     })
 }
 

@@ -5,21 +5,24 @@
 //! that an upgrade right after `kubectl apply` goes to what was applied.
 
 use super::{Document, Template, TemplateError, folder, parse};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, is_template};
 use arc_swap::ArcSwap;
 use k8s_openapi::api::core::v1::ConfigMap;
 use nogoo9_model::keys;
-use nogoo9_watch::{Config, Watch};
+use nogoo9_watch::{Change, Config, Watch};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 /// Longest wait for a live read.
 const CALL: Duration = Duration::from_secs(10);
 /// How often the folder is read.
 const FOLDER_EVERY: Duration = Duration::from_secs(5);
+/// Longest time that a command waits until lists show what it did.
+const SHOWN: Duration = Duration::from_secs(3);
 
 /// A template, or why there is none to work with.
 pub type Parsed = Result<Arc<Template>, TemplateError>;
@@ -32,6 +35,7 @@ pub struct Source(Arc<Inner>);
 struct Inner {
     cluster: Cluster,
     maps: Watch<(String, Parsed)>,
+    changed: watch::Sender<u64>,
     folder: Option<PathBuf>,
     files: Arc<ArcSwap<Files>>,
     _poll: Option<AbortOnDropHandle<()>>,
@@ -50,15 +54,20 @@ impl Source {
         let poll = folder
             .clone()
             .map(|folder| AbortOnDropHandle::new(tokio::spawn(poll(folder, files.clone()))));
+        let changed = watch::Sender::new(0_u64);
+        let bump = changed.clone();
         let maps = Watch::start(
             cluster.config_maps_api(),
             Config::labels(format!("{}=true", keys::POD_TEMPLATE)),
             |map: ConfigMap| Some((map.metadata.name.clone().unwrap_or_default(), read_map(map))),
-            |_| {},
+            move |_: Change<(String, Parsed)>| {
+                bump.send_modify(|count| *count = count.wrapping_add(1))
+            },
         );
         Ok(Self(Arc::new(Inner {
             cluster: cluster.clone(),
             maps,
+            changed,
             folder,
             files,
             _poll: poll,
@@ -102,9 +111,7 @@ impl Source {
         if let Some(file) = self.read_file(name).await {
             return file;
         }
-        let not_found = || TemplateError::NotFound {
-            name: name.chars().take(80).collect(),
-        };
+        let not_found = || TemplateError::not_found(name);
         if !is_object_name(name) {
             return Err(not_found());
         }
@@ -124,8 +131,23 @@ impl Source {
         }
     }
 
+    /// Waits until lists show the template as a command has left it, so that whoever asks next sees it;
+    /// not for ever, since the watch may be down while writes work.
+    pub(crate) async fn shown(&self, name: &str, is: impl Fn(Option<&Parsed>) -> bool) {
+        let mut changes = self.0.changed.subscribe();
+        let look = async {
+            loop {
+                changes.mark_unchanged();
+                if is(self.seen().get(name)) || changes.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        let _late = tokio::time::timeout(SHOWN, look).await;
+    }
+
     /// The file of that name; `None`: there is none.
-    async fn read_file(&self, name: &str) -> Option<Parsed> {
+    pub(crate) async fn read_file(&self, name: &str) -> Option<Parsed> {
         let folder = self.0.folder.clone()?;
         let unreadable = |reason: String| {
             Some(Err(TemplateError::Unreadable {
@@ -172,17 +194,8 @@ fn read_map(map: ConfigMap) -> Parsed {
     parse(&document).map(Arc::new)
 }
 
-fn is_template(map: &ConfigMap) -> bool {
-    let label = map
-        .metadata
-        .labels
-        .as_ref()
-        .and_then(|labels| labels.get(keys::POD_TEMPLATE));
-    label.is_some_and(|value| value == "true")
-}
-
 /// A DNS subdomain, as ConfigMaps are named: anything else must not get into a request's path.
-fn is_object_name(name: &str) -> bool {
+pub(crate) fn is_object_name(name: &str) -> bool {
     let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.');
     let edge = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
     let bytes = name.as_bytes();

@@ -9,7 +9,7 @@ use nogoo9_model::operation::Operation;
 use nogoo9_model::pod::PodView;
 use nogoo9_model::probe::Probe;
 use nogoo9_model::record::Record;
-use nogoo9_model::upgrade::story::{capped, ignored, story};
+use nogoo9_model::upgrade::story::{capped, ignored, story, unclear};
 use nogoo9_model::upgrade::{
     DeleteReason, Observed, Plan, ProxyReport, Refusal, Refused, Write, needs_proxies, plan,
     running_operation,
@@ -73,6 +73,7 @@ pub async fn run(
             return Ok(Next::OnEvent);
         }
         cluster.tell(ignored(&seen.record.value, &seen.pods));
+        cluster.tell(unclear(&seen.record.value, &seen.pods));
         let observed = Observed {
             record: &seen.record.value,
             pods: &seen.pods,

@@ -3,13 +3,17 @@
 use crate::world::{Answer, World};
 use serde_json::{Value, json};
 
-const TOOLS: [&str; 19] = [
+const TOOLS: [&str; 24] = [
     "cancel_operation",
+    "create_template",
+    "delete_template",
     "delete_workspace",
     "get_capabilities",
     "get_operation",
     "get_template",
     "get_workspace",
+    "get_workspace_events",
+    "get_workspace_logs",
     "list_operations",
     "list_templates",
     "list_workspaces",
@@ -20,6 +24,7 @@ const TOOLS: [&str; 19] = [
     "spawn_workspace",
     "start_workspace",
     "stop_workspace",
+    "update_template",
     "upgrade_all_workspaces",
     "upgrade_workspace",
     "wait_for_operation",
@@ -82,6 +87,11 @@ fn check(tools: &Value) {
             !text.contains("null") && !text.contains(r#""format""#),
             "{text}"
         );
+    }
+    // The rule is printed with the tools that it is about.
+    let rule = include_str!("../../../docs/access.md");
+    for name in TOOLS {
+        assert!(rule.contains(&format!("`{name}`")), "{name}");
     }
     let upgrade = tools
         .iter()

@@ -1,9 +1,10 @@
 //! Control with all its parts on a port, an API server and an identity provider in this process, and
 //! the hand that plays the kubelet.
 
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method, Request, StatusCode};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::client::Body;
 use kube::{Client, ResourceExt};
 use nogoo9_control::cluster::Cluster;
 use nogoo9_control::config::{Args, Settings};
@@ -20,7 +21,7 @@ use nogoo9_runtime::config::{Loaded, load};
 use nogoo9_runtime::kube::{Connection, Retry, connect};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::sync::Once;
+use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -41,13 +42,34 @@ pub(crate) struct World {
     issuer: String,
     signer: SessionSigner,
     idp_dir: TempDir,
-    _api_dir: TempDir,
+    api_dir: TempDir,
     stop: CancellationToken,
 }
 
 impl Drop for World {
     fn drop(&mut self) {
         self.stop.cancel();
+    }
+}
+
+/// What was asked of the API server about single objects, as `METHOD path`.
+#[derive(Clone, Default)]
+pub(crate) struct Calls(Arc<Mutex<Vec<String>>>);
+
+impl Calls {
+    fn hear(&self, request: &Request<Body>) {
+        let (path, query) = (request.uri().path(), request.uri().query());
+        // What goes on by itself: watches, and looking who leads.
+        let watches = query.is_some_and(|query| query.contains("watch="));
+        if !watches && !path.contains("/leases") {
+            let call = format!("{} {path}", request.method());
+            self.0.lock().unwrap().push(call);
+        }
+    }
+
+    /// Those since the last time.
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
     }
 }
 
@@ -89,7 +111,7 @@ impl World {
             let _ = rustls::crypto::ring::default_provider().install_default();
         });
         let stop = CancellationToken::new();
-        let (_api_dir, kubeconfig, admin) = api_server(&stop).await;
+        let (api_dir, kubeconfig, admin) = api_server(&stop).await;
         let (idp_listener, idp_port) = listener().await;
         let (public, port) = listener().await;
         let issuer = format!("http://127.0.0.1:{idp_port}");
@@ -121,16 +143,35 @@ impl World {
             issuer,
             signer: SessionSigner::new(again, settings.common.public.url.as_str()),
             idp_dir,
-            _api_dir,
+            api_dir,
             stop,
         }
     }
 
     /// Another control beside it on the same cluster: its URL.
     pub(crate) async fn another(&self, flags: &[&str]) -> String {
+        let connection = connect(Some(&self.kubeconfig), Retry::Off).await.unwrap();
+        self.another_on(connection, flags).await
+    }
+
+    /// The same, whose calls of the API server are written down. It does not lead, so that what it asks
+    /// of single objects is asked for somebody.
+    pub(crate) async fn overheard(&self) -> (String, Calls) {
+        let mut connection = connect(Some(&self.kubeconfig), Retry::Off).await.unwrap();
+        let calls = Calls::default();
+        let (client, heard) = (connection.client.clone(), calls.clone());
+        let overheard = tower::service_fn(move |request: Request<Body>| {
+            heard.hear(&request);
+            let client = client.clone();
+            async move { client.send(request).await }
+        });
+        connection.client = Client::new(overheard, WORKSPACES);
+        (self.another_on(connection, &[]).await, calls)
+    }
+
+    async fn another_on(&self, connection: Connection, flags: &[&str]) -> String {
         let (public, port) = listener().await;
         let settings = settings(port, &self.issuer, &self.kubeconfig, flags);
-        let connection = connect(Some(&self.kubeconfig), Retry::Off).await.unwrap();
         connection.check(WORKSPACES).await.unwrap();
         let key = SigningKey::generate().unwrap();
         serve(&settings, &connection, key, public, &self.stop).await;
@@ -150,6 +191,13 @@ impl World {
             Duration::from_secs(600),
         )
         .unwrap()
+    }
+
+    /// As [`Self::token`], with these scopes alone.
+    pub(crate) fn scoped(&self, user: &str, scope: &str) -> String {
+        let audience = format!("{}/mcp", self.url);
+        let (dir, life) = (self.idp_dir.path(), Duration::from_secs(600));
+        idp::mint_scoped(dir, &self.issuer, user, &audience, scope, life).unwrap()
     }
 
     /// The cookie of a browser that is signed in to the console.
@@ -380,6 +428,21 @@ impl World {
 
     pub(crate) async fn status(&self, pod: &str, status: Value) {
         assert!(self.try_status(pod, status).await, "there is no pod {pod}");
+    }
+
+    /// What a kubelet keeps of a container's runs: all that each wrote.
+    pub(crate) fn write_log(&self, pod: &Pod, container: &str, run: u32, lines: &[&str]) {
+        let uid = pod.metadata.uid.as_deref().unwrap();
+        let folder = self.api_dir.path().join("pods").join(uid).join(container);
+        std::fs::create_dir_all(&folder).unwrap();
+        let stored = lines
+            .iter()
+            .map(|line| format!("2026-01-01T00:00:00.000000000Z stdout F {line}\n"));
+        std::fs::write(
+            folder.join(format!("{run}.log")),
+            stored.collect::<String>(),
+        )
+        .unwrap();
     }
 
     /// Sets the status of a pod; `false`: there is none.

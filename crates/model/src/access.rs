@@ -3,6 +3,12 @@
 //! Identity is an argument. A [`Caller`] is made from a verified token and handed down; nothing in
 //! nogoo9 asks who is calling from anywhere else.
 
+mod allowed;
+mod visibility;
+
+pub use allowed::AllowedRoles;
+pub use visibility::{Authors, Grant, Visibility};
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -49,6 +55,8 @@ pub enum Action {
     UpgradeAll,
     /// See and use a template.
     ReadTemplate,
+    /// Make, change and delete templates.
+    WriteTemplates,
     /// Open the workspace's pages through the edge.
     Open,
 }
@@ -67,70 +75,16 @@ pub enum Target<'a> {
         /// Who else may open it.
         visibility: &'a Visibility,
     },
-    /// A template with its `allowed-roles` (empty: everyone).
+    /// A template with its `allowed-roles`.
     Template {
-        /// Roles that may use it.
-        allowed_roles: &'a [String],
+        /// Whom it is for.
+        allowed_roles: &'a AllowedRoles,
     },
-}
-
-/// Who besides the owner may open a workspace's pages.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Visibility {
-    /// Nobody.
-    #[default]
-    Private,
-    /// Everyone who is signed in.
-    Authenticated,
-    /// Those on the list.
-    Only(Vec<Grant>),
-}
-
-/// One entry of a `visibility` list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Grant {
-    /// `user:SUB`
-    User(String),
-    /// `role:ROLE`
-    Role(String),
-}
-
-impl Visibility {
-    /// Reads the annotation. Anything unknown is private: also a list with one unknown entry, since
-    /// half a rule is not what its author meant.
-    #[must_use]
-    pub fn parse(text: Option<&str>) -> Self {
-        let text = text.unwrap_or_default().trim();
-        match text {
-            "" | "private" => return Self::Private,
-            "authenticated" | "internal" => return Self::Authenticated,
-            _ => {}
-        }
-        let grant = |entry: &str| {
-            let (kind, name) = entry.trim().split_once(':')?;
-            match (kind, name) {
-                (_, "") => None,
-                ("user", sub) => Some(Grant::User(sub.to_owned())),
-                ("role", role) => Some(Grant::Role(role.to_owned())),
-                _ => None,
-            }
-        };
-        text.split(',')
-            .map(grant)
-            .collect::<Option<Vec<_>>>()
-            .map_or(Self::Private, Self::Only)
-    }
-
-    fn admits(&self, caller: &Caller) -> bool {
-        match self {
-            Self::Private => false,
-            Self::Authenticated => true,
-            Self::Only(grants) => grants.iter().any(|grant| match grant {
-                Grant::User(sub) => *sub == caller.sub,
-                Grant::Role(role) => caller.roles.contains(role),
-            }),
-        }
-    }
+    /// The templates, as a whole.
+    Templates {
+        /// Who besides admins may write them.
+        authors: &'a Authors,
+    },
 }
 
 /// A refusal. Its text is a contract: clients match on it.
@@ -142,6 +96,9 @@ pub enum Denied {
     /// Bulk upgrades are for admins.
     #[error("Forbidden: Only admin users can upgrade all workspaces")]
     UpgradeAll,
+    /// Templates are for those who write them.
+    #[error("Forbidden: Only admin users and template authors can change templates")]
+    WriteTemplates,
     /// The caller's role does not reach that far, whatever the object.
     #[error("Forbidden: this needs the role '{needed}'")]
     Role {
@@ -162,7 +119,7 @@ impl Action {
     pub fn scope(self) -> &'static str {
         match self {
             Self::Read | Self::ReadTemplate | Self::Open => "nogoo9:read",
-            Self::Spawn | Self::Manage | Self::Upgrade => "nogoo9:write",
+            Self::Spawn | Self::Manage | Self::Upgrade | Self::WriteTemplates => "nogoo9:write",
             Self::UpgradeAll => "nogoo9:admin",
         }
     }
@@ -221,15 +178,19 @@ pub fn may(caller: &Caller, action: Action, target: Target<'_>) -> Result<(), De
             }
         }
         (Action::ReadTemplate, Target::Template { allowed_roles }) => {
-            let named = || allowed_roles.iter().any(|role| caller.roles.contains(role));
-            if allowed_roles.is_empty() || caller.is_admin() || named() {
+            if caller.is_admin() || allowed_roles.name(caller) {
                 Ok(())
             } else {
                 Err(Denied::AccessDenied)
             }
         }
+        (Action::WriteTemplates, Target::Templates { authors }) => match caller.role {
+            Role::Admin => Ok(()),
+            Role::User if authors.include(caller) => Ok(()),
+            Role::User | Role::Viewer => Err(Denied::WriteTemplates),
+        },
         (Action::Read | Action::Spawn | Action::Manage | Action::Upgrade | Action::Open, _)
-        | (Action::ReadTemplate, _) => Err(Denied::AccessDenied),
+        | (Action::ReadTemplate | Action::WriteTemplates, _) => Err(Denied::AccessDenied),
     }
 }
 

@@ -162,6 +162,7 @@ fn record(found: &Found, holder: &[&PodView], claim: impl Fn(&str) -> Claim) -> 
         unused_claims: Vec::new(),
         delete_data: false,
         gone_at: None,
+        id_kept: false,
         not_before: None,
         previous: None,
         pod: PlannedPod {

@@ -240,6 +240,10 @@ pub struct Record {
     /// what was asked for earlier and arrives late is recognised and removed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub gone_at: Option<UnixSeconds>,
+    /// Whether the id stays its owner's although the workspace is deleted: an admin has deleted it, and
+    /// has not released the id.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub id_kept: bool,
     /// Its owner wants no upgrade by others before this.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub not_before: Option<UnixSeconds>,
@@ -274,10 +278,12 @@ impl Record {
         self.gone_at.is_some()
     }
 
-    /// From when the id of a workspace that is gone is anybody's again.
+    /// From when the id of a workspace that is gone is anybody's again. `None`: it is not gone, or its
+    /// id stays its owner's.
     #[must_use]
     pub fn free_at(&self) -> Option<UnixSeconds> {
-        self.gone_at.map(|at| at.saturating_add(REMEMBERED))
+        let gone = self.gone_at.filter(|_| !self.id_kept);
+        gone.map(|at| at.saturating_add(REMEMBERED))
     }
 
     /// Whether the pod is one of this workspace's: same namespace, same owner, same id.

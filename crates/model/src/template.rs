@@ -1,6 +1,6 @@
 //! What a template's annotations ask for.
 
-use crate::access::{Action, Caller, Denied, Target, may};
+use crate::access::{Action, AllowedRoles, Caller, Denied, Target, may};
 use crate::keys;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -30,8 +30,8 @@ impl Default for Timing {
 /// A template's settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Roles that may use it; empty: everyone.
-    pub allowed_roles: Vec<String>,
+    /// Whom it is for.
+    pub allowed_roles: AllowedRoles,
     /// Whether shared claims may be upgraded side by side.
     pub side_by_side: bool,
     /// Times of its upgrades.
@@ -79,13 +79,8 @@ impl Settings {
                 expected: "the only value is side-by-side",
             });
         }
-        let roles = get(keys::ALLOWED_ROLES).unwrap_or_default().split(',');
         Ok(Self {
-            allowed_roles: roles
-                .map(str::trim)
-                .filter(|r| !r.is_empty())
-                .map(ToOwned::to_owned)
-                .collect(),
+            allowed_roles: AllowedRoles::parse(get(keys::ALLOWED_ROLES)),
             side_by_side: mode == "side-by-side",
             timing: Timing {
                 deadline: seconds(keys::UPGRADE_DEADLINE, defaults.deadline)?,
@@ -127,13 +122,14 @@ mod tests {
     fn settings() {
         assert_eq!(parse(&[]).unwrap(), Settings::default());
         let set = parse(&[
-            (keys::ALLOWED_ROLES, "data, ops,"),
+            (keys::ALLOWED_ROLES, "data, ops"),
             (keys::UPGRADE_MODE, "side-by-side"),
             (keys::SETTLE, "0"),
             (keys::DRAIN_TIMEOUT, "60"),
         ])
         .unwrap();
-        assert_eq!(set.allowed_roles, ["data", "ops"]);
+        let two = AllowedRoles::Only(["data", "ops"].map(str::to_owned).into());
+        assert_eq!(set.allowed_roles, two);
         assert_eq!(
             set.timing,
             Timing {

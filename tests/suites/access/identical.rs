@@ -186,6 +186,9 @@ pub(super) async fn in_json(site: Arc<Site>) -> anyhow::Result<()> {
             ("POST", "/start"),
             ("POST", "/stop"),
             ("POST", "/upgrade"),
+            ("POST", "/rollback"),
+            ("GET", "/events"),
+            ("GET", "/logs"),
         ] {
             let path = |id: &str| format!("/api/v1/workspaces/{id}{action}");
             let (theirs, nobodys) = (path(&id), path(&none));
@@ -262,6 +265,9 @@ pub(super) async fn in_mcp(site: Arc<Site>) -> anyhow::Result<()> {
         "stop_workspace",
         "delete_workspace",
         "upgrade_workspace",
+        "rollback_workspace",
+        "get_workspace_events",
+        "get_workspace_logs",
     ] {
         let (a, b) = (
             bob.post(&call(tool, &id)).await?,

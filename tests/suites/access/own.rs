@@ -74,6 +74,21 @@ pub(super) async fn visibility(site: Arc<Site>) -> anyhow::Result<()> {
             .status,
         403
     );
+    // Everyone who is signed in, and nobody else.
+    let template = Template::new("sharedall", "1.0").annotation(keys::VISIBILITY, "authenticated");
+    let id = site.spawn(&alice, &template, json!({})).await?;
+    for (user, status) in [("alice", 200), ("bob", 200), ("vera", 200), ("admin", 200)] {
+        let seen = site.edge(user).await?.get(&id, "/info").await?;
+        assert_eq!(seen.status, status, "{user}");
+    }
+    assert_eq!(site.anonymous()?.get(&id, "/info").await?.status, 401);
+    // By role: whoever has it, and not whoever has a greater one.
+    let template = Template::new("sharedrole", "1.0").annotation(keys::VISIBILITY, "role:viewer");
+    let id = site.spawn(&alice, &template, json!({})).await?;
+    for (user, status) in [("alice", 200), ("vera", 200), ("bob", 404), ("admin", 404)] {
+        let seen = site.edge(user).await?.get(&id, "/info").await?;
+        assert_eq!(seen.status, status, "{user}");
+    }
     // Half a rule is not what its author meant: private.
     let template =
         Template::new("halfshared", "1.0").annotation(keys::VISIBILITY, "user:bob, everybody");

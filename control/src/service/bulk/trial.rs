@@ -73,6 +73,7 @@ async fn try_one(
     let ask = Ask {
         operation: "op-dry-run",
         actor: &caller.sub,
+        by: None,
         parent: None,
         retry_of: None,
         if_room: false,

@@ -43,9 +43,10 @@ enum Cell {
     No,
     Role,
     Bulk,
+    Author,
     SignIn,
 }
-use Cell::{Bulk, No, SignIn, Yes};
+use Cell::{Author, Bulk, No, SignIn, Yes};
 
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -54,6 +55,7 @@ impl fmt::Display for Cell {
             No => "-",
             Self::Role => "role",
             Bulk => "bulk",
+            Author => "author",
             SignIn => "sign in",
         })
     }
@@ -63,11 +65,16 @@ enum Object {
     Workspace(&'static str),
     Everyone,
     Nothing,
-    Template(&'static [&'static str]),
+    /// With this `allowed-roles`.
+    Template(Option<&'static str>),
+    /// Written by somebody whom `--template-author` names, or not.
+    Templates(bool),
 }
 
 struct Row {
     commands: &'static str,
+    /// Where that is done over MCP.
+    tools: &'static [&'static str],
     action: Action,
     object: Object,
     cells: [Cell; 9],
@@ -76,9 +83,16 @@ struct Row {
 const fn row(commands: &'static str, action: Action, object: Object, cells: [Cell; 9]) -> Row {
     Row {
         commands,
+        tools: &[],
         action,
         object,
         cells,
+    }
+}
+
+impl Row {
+    const fn by(self, tools: &'static [&'static str]) -> Self {
+        Self { tools, ..self }
     }
 }
 
@@ -91,52 +105,99 @@ const FOR_ADMINS: [Cell; 9] = [SignIn, Bulk, Bulk, Bulk, Bulk, Yes, Yes, Yes, Ye
 
 const ROWS: &[Row] = &[
     row(
-        "list, get and follow workspaces; their operations",
+        "list, get and follow workspaces; their events, logs and operations",
         Action::Read,
         PRIVATE,
         OWN_TO_SEE,
-    ),
+    )
+    .by(&[
+        "list_workspaces",
+        "get_workspace",
+        "get_workspace_events",
+        "get_workspace_logs",
+        "list_operations",
+        "get_operation",
+        "wait_for_operation",
+    ]),
     row(
         "get and wait for a bulk upgrade",
         Action::Read,
         Object::Everyone,
         [SignIn, No, No, No, No, Yes, Yes, Yes, Yes],
-    ),
+    )
+    .by(&["get_operation", "wait_for_operation"]),
     row(
         "spawn (for another: by `userSub`)",
         Action::Spawn,
         PRIVATE,
         OWN_TO_RUN,
-    ),
+    )
+    .by(&["spawn_workspace"]),
     row(
         "start, stop, delete, put off upgrades",
         Action::Manage,
         PRIVATE,
         OWN_TO_RUN,
-    ),
+    )
+    .by(&["start_workspace", "stop_workspace", "delete_workspace"]),
     row(
         "upgrade, roll back; pause, resume, cancel, retry that",
         Action::Upgrade,
         PRIVATE,
         OWN_TO_RUN,
-    ),
+    )
+    .by(&[
+        "upgrade_workspace",
+        "rollback_workspace",
+        "pause_operation",
+        "resume_operation",
+        "cancel_operation",
+        "retry_operation",
+    ]),
     row(
         "upgrade all; pause, resume, approve, cancel, retry that",
         Action::UpgradeAll,
         Object::Nothing,
         FOR_ADMINS,
-    ),
+    )
+    .by(&[
+        "upgrade_all_workspaces",
+        "pause_operation",
+        "resume_operation",
+        "cancel_operation",
+        "retry_operation",
+    ]),
     row(
         "list, get and use a template for everybody",
         Action::ReadTemplate,
-        Object::Template(&[]),
+        Object::Template(None),
         EVERYBODY,
-    ),
+    )
+    .by(&["list_templates", "get_template"]),
     row(
         "the same with `allowed-roles: user`",
         Action::ReadTemplate,
-        Object::Template(&["user"]),
+        Object::Template(Some("user")),
         [SignIn, No, No, Yes, Yes, Yes, Yes, Yes, Yes],
+    ),
+    row(
+        "the same with `allowed-roles` that are not understood",
+        Action::ReadTemplate,
+        Object::Template(Some("user,")),
+        [SignIn, No, No, No, No, Yes, Yes, Yes, Yes],
+    ),
+    row(
+        "make, change and delete templates",
+        Action::WriteTemplates,
+        Object::Templates(false),
+        [SignIn, Author, Author, Author, Author, Yes, Yes, Yes, Yes],
+    )
+    .by(&["create_template", "update_template", "delete_template"]),
+    row(
+        "the same, named by `--template-author`",
+        Action::WriteTemplates,
+        Object::Templates(true),
+        [SignIn, Author, Author, Yes, Yes, Yes, Yes, Yes, Yes],
     ),
     row("open pages, `private`", Action::Open, PRIVATE, OWN_TO_OPEN),
     row(
@@ -164,6 +225,12 @@ const ROWS: &[Row] = &[
         [SignIn, Yes, No, Yes, No, Yes, Yes, Yes, No],
     ),
     row(
+        "open pages, `visibility: admin`, no-crd's word",
+        Action::Open,
+        Object::Workspace("admin"),
+        OWN_TO_SEE,
+    ),
+    row(
         "open pages, a `visibility` that is not understood",
         Action::Open,
         Object::Workspace("user:me,everyone"),
@@ -181,6 +248,7 @@ fn number(action: Action) -> usize {
         Action::UpgradeAll => 4,
         Action::ReadTemplate => 5,
         Action::Open => 6,
+        Action::WriteTemplates => 7,
     }
 }
 
@@ -202,10 +270,15 @@ fn verdict(who: Who, row: &Row, scopes: Option<&[&str]>) -> Result<Cell, &'stati
         Object::Workspace(text) => Visibility::parse(Some(text)),
         _ => Visibility::Private,
     };
-    let allowed_roles: Vec<String> = match row.object {
-        Object::Template(roles) => roles.iter().map(ToString::to_string).collect(),
-        _ => Vec::new(),
+    let allowed_roles = match row.object {
+        Object::Template(text) => AllowedRoles::parse(text),
+        _ => AllowedRoles::Everyone,
     };
+    let named = match row.object {
+        Object::Templates(true) => "me",
+        _ => "other",
+    };
+    let authors = Authors::parse(&[named.to_owned()]).unwrap();
     let target = match row.object {
         Object::Workspace(_) => Target::Workspace {
             owner: if who.own { "me" } else { "other" },
@@ -216,11 +289,13 @@ fn verdict(who: Who, row: &Row, scopes: Option<&[&str]>) -> Result<Cell, &'stati
         Object::Template(_) => Target::Template {
             allowed_roles: &allowed_roles,
         },
+        Object::Templates(_) => Target::Templates { authors: &authors },
     };
     match may(&caller, row.action, target) {
         Ok(()) => Ok(Yes),
         Err(Denied::AccessDenied) => Ok(No),
         Err(Denied::UpgradeAll) => Ok(Bulk),
+        Err(Denied::WriteTemplates) => Ok(Author),
         Err(Denied::Role { .. }) => Ok(Cell::Role),
         Err(Denied::Scope { needed }) => Err(needed),
     }
@@ -256,7 +331,7 @@ fn everybody_may_what_the_table_says_whatever_the_scopes() {
             }
         }
     }
-    assert_eq!(covered, (0..7).collect(), "an action without a row");
+    assert_eq!(covered, (0..8).collect(), "an action without a row");
 }
 
 /// The table as `docs/access.md` has it: what the rule says, not what is expected of it.
@@ -275,8 +350,39 @@ fn printed() -> String {
         }
         text.push('\n');
     }
+    text.push_str(NOTES);
+    text.push_str(
+        "\n| what | tools | scope | present | absent | none claimed | `--scopes off` |\n",
+    );
+    text.push_str("|---|---|---|---|---|---|---|\n");
+    for row in ROWS {
+        let needed = row.action.scope();
+        let others: Vec<&str> = SCOPES.into_iter().filter(|one| *one != needed).collect();
+        let tools: Vec<String> = row.tools.iter().map(|tool| format!("`{tool}`")).collect();
+        text.push_str(&format!(
+            "| {} | {} | `{needed}` |",
+            row.commands,
+            tools.join(", ")
+        ));
+        for scopes in [Some(&[needed][..]), Some(&others[..]), Some(&[][..]), None] {
+            text.push_str(&format!(" {} |", by_scope(row, scopes)));
+        }
+        text.push('\n');
+    }
     text.push_str(TAIL);
     text
+}
+
+/// What these scopes make of a row, for everybody who is signed in.
+fn by_scope(row: &Row, scopes: Option<&[&str]>) -> &'static str {
+    let people = || WHO.into_iter().filter(|who| who.role.is_some());
+    if people().all(|who| verdict(who, row, scopes).is_err()) {
+        "scope"
+    } else if people().all(|who| verdict(who, row, scopes) == verdict(who, row, None)) {
+        "as above"
+    } else {
+        "it depends"
+    }
 }
 
 const HEAD: &str = "# Who may do what
@@ -288,22 +394,38 @@ There is one rule, `access::may` in `crates/model`, which proxy and control shar
 code has it.
 ";
 
-const TAIL: &str = "
+const NOTES: &str = "
 - **own**, **other's**: whether the workspace belongs to whoever asks, by the subject that their
   token names. An upgrade changes no owner.
 - **listed admin**: an admin by `--admin-sub`, whose token names another role. Where `visibility` or
   `allowed-roles` name a role, the token's roles count.
-- **-**: `Access Denied`, in the same words for what is another's and for what is not there.
+- **-**: `Access Denied`, in the same words for what is another's and for what is not there; of a
+  template: there is none.
 - **role**: `Forbidden: this needs the role 'user'`.
 - **bulk**: `Forbidden: Only admin users can upgrade all workspaces`.
+- **author**: `Forbidden: Only admin users and template authors can change templates`. Of those that
+  they may, authors change only templates that they may use.
 - **sign in**: there is no caller without a verified token, so the rule is not even asked.
 
 Being an admin opens nobody else's pages, unless their `visibility` says so.
 
-**Scopes.** Browser sessions have none and need none: they may what the table says. Personal access
-tokens need the scope of a row for it, and so do the provider's bearer tokens with `--scopes on`;
-without that flag theirs mean nothing. Where a scope is lacking, the answer is
-`Forbidden: the token lacks the scope '…'`, whatever the object. No scope implies another one.
+Whoever may not use a workspace's template any more keeps the workspace, starts, stops and rolls it
+back. It is upgraded by an admin.
+
+An id stays its first owner's until they delete the workspace, or an admin deletes it with `release`.
+
+Everybody who is signed in asks for `get_capabilities`, sees and ends their own browser sessions, and
+makes, lists and revokes their own access tokens. By an access token one only sees sessions, and asks.
+
+## Scopes
+
+The same rule by what the token claims. `scope` is
+`Forbidden: the token lacks the scope '…'`, whatever the object and whoever asks.
+";
+
+const TAIL: &str = "
+Browser sessions have no scopes and need none. Personal access tokens have theirs whatever
+`--scopes` says; the flag is about the provider's bearer tokens. No scope implies another one.
 ";
 
 #[test]

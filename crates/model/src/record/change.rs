@@ -121,6 +121,7 @@ impl Record {
             unused_claims: Vec::new(),
             delete_data: false,
             gone_at: None,
+            id_kept: false,
             not_before: None,
             pod,
             replacements: Replacements::default(),
@@ -185,6 +186,16 @@ impl Record {
     pub fn delete(&self) -> Option<Self> {
         (self.desired != Desired::Deleted).then(|| Self {
             desired: Desired::Deleted,
+            ..self.clone()
+        })
+    }
+
+    /// The record of a workspace that is being deleted, or gone, whose id stays its owner's or not.
+    /// `None`: it is so already, or is not being deleted.
+    #[must_use]
+    pub fn keep_id(&self, keep: bool) -> Option<Self> {
+        (self.desired == Desired::Deleted && self.id_kept != keep).then(|| Self {
+            id_kept: keep,
             ..self.clone()
         })
     }

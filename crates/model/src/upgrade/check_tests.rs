@@ -269,6 +269,29 @@ fn a_deleted_workspace_is_remembered_until_nothing_can_arrive_any_more() {
 }
 
 #[test]
+fn an_id_that_is_kept_outlives_the_workspace_until_it_is_released() {
+    let running = crate::record::tests::running();
+    assert_eq!(running.keep_id(true), None, "it is not being deleted");
+    let deleted = running.delete().unwrap();
+    assert_eq!(deleted.keep_id(false), None, "it is so already");
+    let mut kept = deleted.keep_id(true).unwrap();
+    kept.gone_at = Some(10);
+    assert_eq!((kept.is_gone(), kept.free_at()), (true, None));
+    let mut cluster = Cluster::upgrading();
+    cluster.pods.clear();
+    cluster.record = Some(kept.clone());
+    cluster.now += 1_000_000;
+    steps(&mut cluster, &["done"]);
+    // Its owner has it back; then it is theirs to give up.
+    let again = kept.succeed(crate::record::tests::spawned()).unwrap();
+    assert!(!again.id_kept && again.gone_at.is_none());
+    let released = kept.keep_id(false).unwrap();
+    assert_eq!(released.free_at(), Some(130));
+    cluster.record = Some(released);
+    steps(&mut cluster, &["forget", "done"]);
+}
+
+#[test]
 fn only_its_owner_takes_over_an_id_that_is_remembered() {
     let mut gone = crate::record::tests::running();
     gone.generation = 7;

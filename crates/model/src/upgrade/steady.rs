@@ -278,10 +278,13 @@ fn bury(observed: &Observed<'_>, now: UnixSeconds) -> Plan {
         let pod = probe.name.clone();
         return Plan::wait(Wait::Terminating { pod });
     }
-    let Some(due) = record.free_at() else {
+    if !record.is_gone() {
         let mut next = record.clone();
         next.gone_at = Some(now);
         return Plan::write(Write::Bury(Box::new(next)));
+    }
+    let Some(due) = record.free_at() else {
+        return Plan::Done;
     };
     if now < due {
         return Plan::wait_until(Wait::Buried { left: due - now }, due);

@@ -5,7 +5,9 @@
 //! tells it again tells the same Event.
 
 use super::Write;
+use crate::access::Visibility;
 use crate::container::Trouble;
+use crate::keys;
 use crate::label::base32_sha256;
 use crate::operation::{Kind, State};
 use crate::pod::PodView;
@@ -39,6 +41,16 @@ pub enum Reason {
     DuplicateIgnored,
     /// More pods were to be deleted than is plausible.
     DeletionsCapped,
+    /// Who may open its pages is not understood.
+    VisibilityUnclear,
+    /// Somebody made the workspace.
+    Spawned,
+    /// Somebody started it.
+    Started,
+    /// Somebody stopped it.
+    Stopped,
+    /// Somebody deleted it.
+    Deleted,
 }
 
 impl Reason {
@@ -56,6 +68,11 @@ impl Reason {
             Self::Adopted => "Adopted",
             Self::DuplicateIgnored => "DuplicateIgnored",
             Self::DeletionsCapped => "DeletionsCapped",
+            Self::VisibilityUnclear => "VisibilityUnclear",
+            Self::Spawned => "Spawned",
+            Self::Started => "Started",
+            Self::Stopped => "Stopped",
+            Self::Deleted => "Deleted",
         }
     }
 
@@ -64,7 +81,10 @@ impl Reason {
     pub fn is_warning(self) -> bool {
         matches!(
             self,
-            Self::UpgradeFailed | Self::DuplicateIgnored | Self::DeletionsCapped
+            Self::UpgradeFailed
+                | Self::DuplicateIgnored
+                | Self::DeletionsCapped
+                | Self::VisibilityUnclear
         )
     }
 }
@@ -165,6 +185,32 @@ pub fn ignored(record: &Record, pods: &[PodView]) -> Vec<Note> {
             Note::on(pod, Reason::DuplicateIgnored, &record.id, &text)
         })
         .collect()
+}
+
+/// What is told of the workspace's pods whose annotation `visibility` is not understood.
+#[must_use]
+pub fn unclear(record: &Record, pods: &[PodView]) -> Vec<Note> {
+    let mine = pods.iter().filter(|pod| record.holds(pod));
+    mine.filter_map(|pod| {
+        let Visibility::Unclear(said) = &pod.serving.visibility else {
+            return None;
+        };
+        let text = format!(
+            "annotation {} is '{said}', which is not understood: nobody but the owner opens the pages. Use private, \
+             authenticated, or a list of user:SUB and role:ROLE",
+            keys::VISIBILITY
+        );
+        Some(Note::on(pod, Reason::VisibilityUnclear, said, &text))
+    })
+    .collect()
+}
+
+/// What is told, on one of its pods, of what somebody did to a workspace.
+#[must_use]
+pub fn asked(reason: Reason, id: &str, actor: &str, pod: &PodView) -> Note {
+    let done = reason.as_str().to_ascii_lowercase();
+    let text = format!("workspace {id} was {done} by {actor}");
+    Note::on(pod, reason, actor, &text)
 }
 
 /// What is told of a pod that stays for now since too many are to be deleted.

@@ -147,6 +147,26 @@ fn pods_lost_adopted_and_in_the_way() {
 }
 
 #[test]
+fn a_visibility_that_is_not_understood_is_told_on_its_pods() {
+    let mut pods = vec![pod("u1", 1), pod("u2", 2), pod("x1", 3)];
+    let unclear_one = |said: &str| Visibility::Unclear(said.to_owned());
+    pods[1].serving.visibility = unclear_one("everyone");
+    // A stranger's is not ours to mend.
+    pods[2].owner = "mallory".into();
+    pods[2].serving.visibility = unclear_one("everyone");
+    let notes = unclear(&running(), &pods);
+    assert_eq!(heard(&notes), [("u2", "VisibilityUnclear")]);
+    assert!(notes[0].message.contains("is 'everyone'") && notes[0].reason.is_warning());
+    pods[1].serving.visibility = unclear_one("public");
+    let other = unclear(&running(), &pods);
+    assert_ne!(
+        other[0].name(),
+        notes[0].name(),
+        "another slip is told anew"
+    );
+}
+
+#[test]
 fn names_are_the_same_for_the_same_and_fit() {
     let long = "é".repeat(2000);
     let name = "p".repeat(253);
