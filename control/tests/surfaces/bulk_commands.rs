@@ -1,7 +1,7 @@
 //! Upgrades of everyone's workspaces while they run: paused, tried on a canary, stopped by what
 //! fails, tried again; and what they leave to each other.
 
-use crate::bulk::{MISSING, REFUSAL, by_id, kubelet, listed, to_the_end, upgrade_all};
+use crate::bulk_stage::{MISSING, REFUSAL, by_id, kubelet, listed, to_the_end, upgrade_all};
 use crate::world::World;
 use http::Method;
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Which operations are listed, and to whom.
 
-use crate::bulk::{MISSING, kubelet, to_the_end, upgrade_all};
+use crate::bulk_stage::{MISSING, kubelet, to_the_end, upgrade_all};
 use crate::world::World;
 use nogoo9_model::bulk::child;
 use serde_json::{Value, json};

@@ -70,7 +70,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ),
     (
         "control killed at any call",
-        "control crash_points; multiuser control_killed_amid_upgrades",
+        "control cluster crash_points; multiuser control_killed_amid_upgrades",
     ),
 ];
 

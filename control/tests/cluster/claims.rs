@@ -1,13 +1,8 @@
 //! Kills the executor at every write of a spawn with a claim, and of a deletion with data: whoever
 //! goes on afterwards makes the claim once, before the pod, and deletes it before the record.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on has failed"
-)]
 
-mod support;
-
+use crate::support::claimed::record;
+use crate::support::{Fault, Faults, Site, WORKSPACES};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::{Api, ListParams, PostParams};
 use nogoo9_control::cluster::Cluster;
@@ -17,8 +12,6 @@ use nogoo9_model::keys;
 use nogoo9_model::mode::Claim;
 use serde_json::json;
 use std::time::Duration;
-use support::claimed::record;
-use support::{Fault, Faults, Site, WORKSPACES};
 
 const FAULTS: [(&str, Fault); 5] = [
     ("lost", Fault::Lost),

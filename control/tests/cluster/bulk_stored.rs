@@ -1,60 +1,33 @@
 //! What is stored of bulks: ten thousand workspaces in one, and chunks that somebody deletes or spoils
 //! by hand; and how many upgrades begin before there is a pod. Nobody looks after pods here: the
 //! workspaces are records alone.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on has failed"
-)]
 
-mod support;
-
+use crate::support::install::{Install, admin, until};
+use crate::support::{Fault, Faults, SYSTEM, Site, WORKSPACES};
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use nogoo9_control::bulk::{Memory, Next, pass};
-use nogoo9_control::cluster::{Caches, Cluster};
-use nogoo9_control::config::Args;
 use nogoo9_control::service::{
-    Feed, GetOperation, Links, Metrics, Operation, OperationTarget, Parts, Service, UpgradeAll,
-    UpgradeAllWorkspaces,
+    GetOperation, Operation, OperationTarget, Service, UpgradeAll, UpgradeAllWorkspaces,
 };
-use nogoo9_control::template::source::Source;
-use nogoo9_control::upgrade::{Engine, EngineConfig, Proxies};
-use nogoo9_model::access::{Caller, Role};
 use nogoo9_model::bulk::{CHUNK, TargetState};
 use nogoo9_model::operation::State;
 use nogoo9_model::pod::TemplateRef;
 use nogoo9_model::record::{Record, Spawn};
-use nogoo9_runtime::config::{Loaded, load};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::Duration;
-use support::{Fault, Faults, SYSTEM, Site, WORKSPACES};
 use tokio::time::Instant;
 
-/// Longest wait for anything to come true.
-const PATIENCE: Duration = Duration::from_secs(240);
 /// What an object of a cluster may hold, with some room, in bytes.
 const FITS: usize = 900 * 1024;
 /// Records made at once.
 const CALLS: usize = 64;
 
-fn admin() -> Caller {
-    Caller {
-        sub: "root".into(),
-        roles: Vec::new(),
-        role: Role::Admin,
-        scopes: None,
-    }
-}
-
 /// Control's commands without its engine.
 struct Desk {
     site: Site,
-    cluster: Cluster,
-    caches: Arc<Caches>,
+    control: Install,
     service: Service,
 }
 
@@ -66,39 +39,11 @@ impl Desk {
     /// The same through these faults.
     async fn through(faults: &Faults) -> Self {
         let site = Site::start().await;
-        let cluster = site.cluster(faults);
-        let flags = [
-            "nogoo9-control",
-            "--public-url=http://localhost:9009",
-            "--issuer=http://localhost:9011",
-            "--client-id=nogoo9",
-        ];
-        let settings = match load::<Args>(flags.into_iter().map(Into::into)) {
-            Ok(Loaded::Run(settings)) => settings,
-            other => panic!("{:?}", other.err().map(|error| error.to_string())),
-        };
-        let proxies = Proxies::new(Vec::new(), None).unwrap();
-        // Its worker never runs.
-        let (engine, _) = Engine::new(EngineConfig {
-            cluster: cluster.clone(),
-            proxies: proxies.clone(),
-        });
-        let caches = Arc::new(Caches::start(&cluster, |_: &str| {}));
-        let service = Service::new(Parts {
-            cluster: cluster.clone(),
-            caches: caches.clone(),
-            engine,
-            proxies,
-            templates: Source::start(&cluster, None).unwrap(),
-            links: Links::new(&settings.common.public),
-            metrics: Metrics::default(),
-            feed: Feed::default(),
-        });
-        caches.synced().await;
+        let control = Install::idle(site.cluster(faults)).await;
+        let service = control.service();
         Self {
             site,
-            cluster,
-            caches,
+            control,
             service,
         }
     }
@@ -139,16 +84,16 @@ impl Desk {
                 manifest: json!({"spec": {"containers": [{"name": "main", "image": "image:1"}]}}),
                 exclusive: false,
             };
-            let mut record = Record::spawn(spawn, self.cluster.now());
+            let mut record = Record::spawn(spawn, self.control.cluster.now());
             record.pod.uid = Some(format!("uid-{n}"));
-            self.cluster.create_record(&record).await.unwrap();
+            self.control.cluster.create_record(&record).await.unwrap();
         });
         stream::iter(creates)
             .buffer_unordered(CALLS)
             .collect::<Vec<()>>()
             .await;
-        self.until("all are listed", async || {
-            self.caches.records().len() == count
+        until("all are listed", async || {
+            self.control.caches.records().len() == count
         })
         .await;
     }
@@ -160,7 +105,7 @@ impl Desk {
 
     /// Drives the bulk to its end.
     async fn to_the_end(&self, id: &str, memory: &mut Memory) -> Operation {
-        self.until("the end of the bulk", async || {
+        until("the end of the bulk", async || {
             pass(&self.service, memory, id).await.unwrap() == Next::Ended
         })
         .await;
@@ -186,19 +131,11 @@ impl Desk {
         }
     }
 
-    async fn until(&self, what: &str, mut check: impl AsyncFnMut() -> bool) {
-        let end = Instant::now() + PATIENCE;
-        while !check().await {
-            assert!(Instant::now() < end, "{what}: it did not come true");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    }
-
     /// How many upgrades are under way.
     async fn under_way(&self, count: usize) -> usize {
         let mut under_way = 0;
         for n in 0..count {
-            let stored = self.cluster.record(&id(n)).await.unwrap().unwrap();
+            let stored = self.control.cluster.record(&id(n)).await.unwrap().unwrap();
             under_way += usize::from(stored.value.upgrade.is_some());
         }
         under_way
@@ -297,8 +234,8 @@ async fn a_bulk_that_was_robbed_of_a_chunk_ends() {
         (shown.id.as_str(), shown.state),
         ("?250", TargetState::Failed)
     );
-    desk.until("the bulk is listed", async || {
-        desk.caches.operation(&bulk).is_some()
+    until("the bulk is listed", async || {
+        desk.control.caches.operation(&bulk).is_some()
     })
     .await;
     let plan = desk

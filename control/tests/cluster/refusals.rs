@@ -1,13 +1,8 @@
 //! What a call of control does not do: on what it has read too long ago, on what is not its own, and
 //! when the API server says no.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on has failed"
-)]
 
-mod support;
-
+use crate::support::claimed::record;
+use crate::support::{Fault, Faults, Site, WORKSPACES};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
@@ -16,8 +11,6 @@ use nogoo9_control::upgrade::{Proxies, pass};
 use nogoo9_model::keys;
 use nogoo9_model::record::Record;
 use serde_json::{Value, json};
-use support::claimed::record;
-use support::{Fault, Faults, Site, WORKSPACES};
 
 async fn passes(site: &Site, id: &str) {
     let (cluster, proxies) = (

@@ -7,13 +7,13 @@ use nogoo9_model::record::{Record, Spawn};
 use nogoo9_model::{keys, label};
 use serde_json::{Map, json};
 
-pub fn claim(id: &str) -> PlannedClaim {
+pub(crate) fn claim(id: &str) -> PlannedClaim {
     let spec =
         json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
     PlannedClaim::new("alice", id, WORKSPACES, "data", spec)
 }
 
-pub fn record(id: &str, now: i64) -> Record {
+pub(crate) fn record(id: &str, now: i64) -> Record {
     let claim = claim(id);
     let manifest = json!({
         "metadata": {

@@ -1,13 +1,9 @@
 //! An embedded API server in this process, a client that loses things on demand, and a kubelet
 //! that makes every pod ready at once.
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "shared by test files, of which each uses its own part"
-)]
 
-pub mod claimed;
-pub mod struck;
+pub(crate) mod claimed;
+pub(crate) mod install;
+pub(crate) mod struck;
 
 use http::{Method, Request, Response, StatusCode};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
@@ -25,14 +21,14 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tower::Service;
 
-pub const SYSTEM: &str = "nogoo9-system";
+pub(crate) const SYSTEM: &str = "nogoo9-system";
 /// An image that cannot be pulled.
-pub const BROKEN: &str = "image:broken";
-pub const WORKSPACES: &str = "nogoo9-workspaces";
+pub(crate) const BROKEN: &str = "image:broken";
+pub(crate) const WORKSPACES: &str = "nogoo9-workspaces";
 
 /// What happens to a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// It never arrives.
     Lost,
     /// It is made, and the answer never arrives.
@@ -43,7 +39,7 @@ pub enum Fault {
 
 /// Fails calls, and notes every write that was made.
 #[derive(Clone, Default)]
-pub struct Faults {
+pub(crate) struct Faults {
     state: Arc<Mutex<State>>,
 }
 
@@ -61,14 +57,14 @@ struct State {
 
 impl Faults {
     /// The n-th write (from 1) fails.
-    pub fn at(n: usize, fault: Fault) -> Self {
+    pub(crate) fn at(n: usize, fault: Fault) -> Self {
         let faults = Self::default();
         faults.state.lock().unwrap().next = Some((n, fault, 1));
         faults
     }
 
     /// The n-th call (from 1) fails, reads counted too, and as many in a row.
-    pub fn at_call(n: usize, fault: Fault, calls: usize) -> Self {
+    pub(crate) fn at_call(n: usize, fault: Fault, calls: usize) -> Self {
         let faults = Self::default();
         *faults.state.lock().unwrap() = State {
             next: Some((n, fault, calls)),
@@ -79,7 +75,7 @@ impl Faults {
     }
 
     /// Only calls whose path has this part count, reads too; all of them fail so, if at all.
-    pub fn on(part: &'static str, fault: Option<Fault>) -> Self {
+    pub(crate) fn on(part: &'static str, fault: Option<Fault>) -> Self {
         let faults = Self::default();
         *faults.state.lock().unwrap() = State {
             on: Some((part, fault)),
@@ -89,17 +85,17 @@ impl Faults {
     }
 
     /// Whether all faults have happened.
-    pub fn struck(&self) -> bool {
+    pub(crate) fn struck(&self) -> bool {
         self.state.lock().unwrap().next.is_none()
     }
 
     /// Calls so far, of those that are counted.
-    pub fn seen(&self) -> usize {
+    pub(crate) fn seen(&self) -> usize {
         self.state.lock().unwrap().seen
     }
 
     /// Writes that were made, as `METHOD path`.
-    pub fn made(&self) -> Vec<String> {
+    pub(crate) fn made(&self) -> Vec<String> {
         self.state.lock().unwrap().made.clone()
     }
 
@@ -179,10 +175,10 @@ impl Service<Request<Body>> for Faulty {
 }
 
 /// The server. Stops when dropped.
-pub struct Site {
-    pub admin: Client,
+pub(crate) struct Site {
+    pub(crate) admin: Client,
     connection: Connection,
-    folder: TempDir,
+    _folder: TempDir,
     stop: CancellationToken,
     task: Option<JoinHandle<()>>,
 }
@@ -197,7 +193,7 @@ impl Drop for Site {
 }
 
 impl Site {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         static PROVIDER: Once = Once::new();
         PROVIDER.call_once(|| {
             let _ = rustls::crypto::ring::default_provider().install_default();
@@ -241,19 +237,19 @@ impl Site {
         Self {
             admin,
             connection,
-            folder,
+            _folder: folder,
             stop,
             task: Some(task),
         }
     }
 
     /// Control's cluster, through these faults.
-    pub fn cluster(&self, faults: &Faults) -> Cluster {
+    pub(crate) fn cluster(&self, faults: &Faults) -> Cluster {
         self.cluster_ahead(faults, 0)
     }
 
     /// The same, by a clock that is so many seconds ahead of the API server's.
-    pub fn cluster_ahead(&self, faults: &Faults, ahead: i64) -> Cluster {
+    pub(crate) fn cluster_ahead(&self, faults: &Faults, ahead: i64) -> Cluster {
         let mut connection = self.through(faults);
         if ahead != 0 {
             let now = std::time::Instant::now();
@@ -264,7 +260,7 @@ impl Site {
     }
 
     /// The cluster of another control, in namespaces of its own, which it makes.
-    pub async fn cluster_in(&self, system: &str, workspaces: &str) -> Cluster {
+    pub(crate) async fn cluster_in(&self, system: &str, workspaces: &str) -> Cluster {
         for name in [system, workspaces] {
             self.namespace(name).await;
         }
@@ -272,7 +268,7 @@ impl Site {
     }
 
     /// The cluster of another control, in namespaces that are there.
-    pub fn cluster_again(&self, system: &str, workspaces: &str) -> Cluster {
+    pub(crate) fn cluster_again(&self, system: &str, workspaces: &str) -> Cluster {
         let connection = self.through(&Faults::default());
         Cluster::new(&connection, system.into(), workspaces.into())
     }
@@ -295,31 +291,31 @@ impl Site {
     }
 
     /// Seconds since the epoch, as the API server has it.
-    pub fn now(&self) -> i64 {
+    pub(crate) fn now(&self) -> i64 {
         self.connection.clock.now()
     }
 
-    pub fn pods_api(&self) -> Api<Pod> {
+    pub(crate) fn pods_api(&self) -> Api<Pod> {
         Api::namespaced(self.admin.clone(), WORKSPACES)
     }
 
-    pub async fn pods(&self) -> Vec<Pod> {
+    pub(crate) async fn pods(&self) -> Vec<Pod> {
         self.pods_in(WORKSPACES).await
     }
 
-    pub async fn pods_in(&self, namespace: &str) -> Vec<Pod> {
+    pub(crate) async fn pods_in(&self, namespace: &str) -> Vec<Pod> {
         let api: Api<Pod> = Api::namespaced(self.admin.clone(), namespace);
         api.list(&ListParams::default()).await.unwrap().items
     }
 
     /// What scheduler and kubelet do, at once: every pod that is not held back becomes ready, or
     /// says that its image cannot be pulled if that is called [`BROKEN`].
-    pub async fn kubelet(&self) {
+    pub(crate) async fn kubelet(&self) {
         self.kubelet_in(WORKSPACES).await;
     }
 
     /// The same in another namespace.
-    pub async fn kubelet_in(&self, namespace: &str) {
+    pub(crate) async fn kubelet_in(&self, namespace: &str) {
         let api: Api<Pod> = Api::namespaced(self.admin.clone(), namespace);
         for pod in self.pods_in(namespace).await {
             let spec = pod.spec.clone().unwrap_or_default();

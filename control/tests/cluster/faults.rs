@@ -1,19 +1,12 @@
 //! Fails every call of an upgrade, reads too; takes the API server away for minutes at each of them;
 //! and lets two executors work by clocks that are minutes apart.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on has failed"
-)]
 
-mod support;
-
+use crate::support::struck::{Case, asked, assert_alone, assert_ended, proxies, to_the_end};
+use crate::support::{Fault, Faults, Site};
 use futures::StreamExt as _;
 use futures::stream;
 use nogoo9_control::cluster::ClusterError;
 use nogoo9_control::upgrade::pass;
-use support::struck::{Case, asked, assert_alone, assert_ended, proxies, to_the_end};
-use support::{Fault, Faults, Site};
 
 /// Upgrades at once: they wait for the server more than they compute.
 const AT_ONCE: usize = 6;

@@ -16,7 +16,7 @@ const PASSES: usize = 60;
 
 /// The upgrades that are struck.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Case {
+pub(crate) enum Case {
     SideBySide,
     Recreate,
     /// A recreate whose new image cannot be pulled: the old version comes back.
@@ -24,9 +24,9 @@ pub enum Case {
 }
 
 impl Case {
-    pub const ALL: [Self; 3] = [Self::SideBySide, Self::Recreate, Self::Restore];
+    pub(crate) const ALL: [Self; 3] = [Self::SideBySide, Self::Recreate, Self::Restore];
 
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::SideBySide => "beside",
             Self::Recreate => "recreate",
@@ -35,7 +35,7 @@ impl Case {
     }
 
     /// Writes that such an upgrade takes at least.
-    pub fn writes(self) -> usize {
+    pub(crate) fn writes(self) -> usize {
         match self {
             Self::SideBySide => 9,
             Self::Recreate => 12,
@@ -52,7 +52,7 @@ impl Case {
     }
 }
 
-pub fn manifest(case: Case, id: &str, version: &str) -> Value {
+pub(crate) fn manifest(case: Case, id: &str, version: &str) -> Value {
     json!({
         "metadata": {
             "labels": {
@@ -65,19 +65,19 @@ pub fn manifest(case: Case, id: &str, version: &str) -> Value {
     })
 }
 
-pub fn template(version: &str) -> TemplateRef {
+pub(crate) fn template(version: &str) -> TemplateRef {
     TemplateRef {
         name: "t".into(),
         version: version.into(),
     }
 }
 
-pub async fn proxies() -> Proxies {
+pub(crate) async fn proxies() -> Proxies {
     Proxies::new(Vec::new(), None).unwrap()
 }
 
 /// A running workspace.
-pub async fn spawned(site: &Site, case: Case, id: &str) {
+pub(crate) async fn spawned(site: &Site, case: Case, id: &str) {
     let cluster = site.cluster(&Faults::default());
     let spawn = Spawn {
         id: id.into(),
@@ -100,7 +100,7 @@ pub async fn spawned(site: &Site, case: Case, id: &str) {
 }
 
 /// A running workspace with an upgrade just asked for.
-pub async fn asked(site: &Site, case: Case, id: &str) {
+pub(crate) async fn asked(site: &Site, case: Case, id: &str) {
     spawned(site, case, id).await;
     let cluster = site.cluster(&Faults::default());
     let stored = cluster.record(id).await.unwrap().unwrap();
@@ -130,7 +130,7 @@ pub async fn asked(site: &Site, case: Case, id: &str) {
 }
 
 /// Passes until the record has let go of the upgrade; failed passes are what the faults are for.
-pub async fn to_the_end(site: &Site, clusters: &[Cluster], id: &str) -> Vec<ClusterError> {
+pub(crate) async fn to_the_end(site: &Site, clusters: &[Cluster], id: &str) -> Vec<ClusterError> {
     let mut failures = Vec::new();
     let proxies = proxies().await;
     for _ in 0..PASSES {
@@ -150,7 +150,7 @@ pub async fn to_the_end(site: &Site, clusters: &[Cluster], id: &str) -> Vec<Clus
 }
 
 /// Never are there two pods that may hold what only one can.
-pub async fn assert_alone(site: &Site, id: &str) {
+pub(crate) async fn assert_alone(site: &Site, id: &str) {
     let cluster = site.cluster(&Faults::default());
     let exclusive = cluster.record(id).await.unwrap().unwrap().value.exclusive;
     let pods = cluster.pods(id).await.unwrap();
@@ -158,7 +158,7 @@ pub async fn assert_alone(site: &Site, id: &str) {
     assert!(!exclusive || holders <= 1, "{id}: {pods:?}");
 }
 
-pub async fn assert_ended(site: &Site, case: Case, id: &str) {
+pub(crate) async fn assert_ended(site: &Site, case: Case, id: &str) {
     let cluster = site.cluster(&Faults::default());
     // The mark of a restored pod is taken off once it serves.
     let proxies = proxies().await;

@@ -1,16 +1,9 @@
 //! Kills the executor at every write of an upgrade, in every way: the write lost, its reply lost,
 //! an error answered. Whoever goes on afterwards has no memory of it, and it must end well.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on has failed"
-)]
 
-mod support;
-
+use crate::support::struck::{Case, asked, assert_ended, to_the_end};
+use crate::support::{Fault, Faults, Site, WORKSPACES};
 use nogoo9_control::cluster::ClusterError;
-use support::struck::{Case, asked, assert_ended, to_the_end};
-use support::{Fault, Faults, Site, WORKSPACES};
 
 #[tokio::test]
 async fn every_write_side_by_side_may_be_the_last() {

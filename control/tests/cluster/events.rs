@@ -1,13 +1,8 @@
 //! What control tells on pods, what it reads of them beside their status, and when it stops to
 //! delete.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on has failed"
-)]
 
-mod support;
-
+use crate::support::struck::{Case, asked, assert_ended, manifest, proxies, spawned, to_the_end};
+use crate::support::{Faults, Site, WORKSPACES};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
@@ -18,8 +13,6 @@ use nogoo9_model::pod::PodView;
 use prometheus_client::metrics::gauge::Gauge;
 use serde_json::json;
 use std::time::Duration;
-use support::struck::{Case, asked, assert_ended, manifest, proxies, spawned, to_the_end};
-use support::{Faults, Site, WORKSPACES};
 use tokio::time::Instant;
 
 /// Longest wait for an Event.

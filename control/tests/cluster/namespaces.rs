@@ -1,69 +1,28 @@
 //! Two installs on one cluster, each with a system and a workspaces namespace of its own: what one has,
 //! does or deletes is nothing to the other, however alike the ids are.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on has failed"
-)]
 
-mod support;
-
+use crate::support::install::{Install, admin, caller, until};
+use crate::support::{Faults, SYSTEM, Site, WORKSPACES};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::ResourceExt;
 use kube::api::{Api, ListParams, PostParams};
 use nogoo9_control::bulk::{Memory, Next, pass};
-use nogoo9_control::cluster::{Caches, Cluster};
-use nogoo9_control::config::Args;
-use nogoo9_control::lease::Leadership;
+use nogoo9_control::cluster::Cluster;
 use nogoo9_control::service::{
-    DeleteWorkspace, Feed, Links, ListOperations, ListWorkspaces, Metrics, Parts, Service,
-    SpawnWorkspace, Status, UpgradeAllWorkspaces,
+    DeleteWorkspace, ListOperations, ListWorkspaces, Service, SpawnWorkspace, Status,
+    UpgradeAllWorkspaces,
 };
-use nogoo9_control::template::source::Source;
-use nogoo9_control::upgrade::{Engine, EngineConfig, Proxies};
-use nogoo9_model::access::{Caller, Role};
+use nogoo9_model::access::Role;
 use nogoo9_model::operation::State;
 use nogoo9_model::pod::TemplateRef;
 use nogoo9_model::record::{PlannedPod, Record};
-use nogoo9_runtime::config::{Loaded, load};
 use serde_json::{Map, json};
-use std::sync::Arc;
-use std::time::Duration;
-use support::{Faults, SYSTEM, Site, WORKSPACES};
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
 
-/// Longest wait for anything to come true.
-const PATIENCE: Duration = Duration::from_secs(240);
-
-fn caller(sub: &str, role: Role) -> Caller {
-    Caller {
-        sub: sub.into(),
-        roles: Vec::new(),
-        role,
-        scopes: None,
-    }
-}
-
-fn admin() -> Caller {
-    caller("root", Role::Admin)
-}
-
-/// One install: all of control but its driver of bulks, whose part the test plays.
-struct Install<'a> {
+/// One install, and what the test sees of it.
+struct Seen<'a> {
     site: &'a Site,
-    cluster: Cluster,
-    caches: Arc<Caches>,
+    install: Install,
     service: Service,
-    stop: CancellationToken,
-    _worker: AbortOnDropHandle<()>,
-}
-
-impl Drop for Install<'_> {
-    fn drop(&mut self) {
-        self.stop.cancel();
-    }
 }
 
 /// What the other install has to leave as it is.
@@ -76,56 +35,27 @@ struct Holdings {
     template: String,
 }
 
-impl<'a> Install<'a> {
+impl<'a> Seen<'a> {
     async fn start(site: &'a Site, cluster: Cluster) -> Self {
-        let flags = [
-            "nogoo9-control",
-            "--public-url=http://localhost:9009",
-            "--issuer=http://localhost:9011",
-            "--client-id=nogoo9",
-        ];
-        let settings = match load::<Args>(flags.into_iter().map(Into::into)) {
-            Ok(Loaded::Run(settings)) => settings,
-            other => panic!("{:?}", other.err().map(|error| error.to_string())),
-        };
-        let templates = Source::start(&cluster, None).unwrap();
-        let proxies = Proxies::new(Vec::new(), None).unwrap();
-        let (engine, worker) = Engine::new(EngineConfig {
-            cluster: cluster.clone(),
-            proxies: proxies.clone(),
-        });
-        let poke = engine.clone();
-        let caches = Arc::new(Caches::start(&cluster, move |id: &str| poke.poke(id)));
-        let stop = CancellationToken::new();
-        let worker = worker.run(caches.clone(), Leadership::unopposed(), stop.clone());
-        let worker = AbortOnDropHandle::new(tokio::spawn(worker));
-        let service = Service::new(Parts {
-            cluster: cluster.clone(),
-            caches: caches.clone(),
-            engine,
-            proxies,
-            templates: templates.clone(),
-            links: Links::new(&settings.common.public),
-            metrics: Metrics::default(),
-            feed: Feed::default(),
-        });
-        tokio::join!(caches.synced(), templates.synced());
+        let install = Install::start(cluster).await;
+        let service = install.service();
         Self {
             site,
-            cluster,
-            caches,
+            install,
             service,
-            stop,
-            _worker: worker,
         }
     }
 
+    fn cluster(&self) -> &Cluster {
+        &self.install.cluster
+    }
+
     fn config_maps(&self) -> Api<ConfigMap> {
-        Api::namespaced(self.site.admin.clone(), self.cluster.namespace())
+        Api::namespaced(self.site.admin.clone(), self.cluster().namespace())
     }
 
     async fn kubelet(&self) {
-        self.site.kubelet_in(self.cluster.workspaces()).await;
+        self.site.kubelet_in(self.cluster().workspaces()).await;
     }
 
     async fn template(&self, image: &str) {
@@ -156,7 +86,7 @@ impl<'a> Install<'a> {
         self.service.spawn_workspace(&owner, args).await.unwrap();
         until("it runs", async || {
             self.kubelet().await;
-            let listed = self.caches.workspace(id);
+            let listed = self.install.caches.workspace(id);
             let uid = listed.and_then(|listed| listed.record.value.pod.uid.clone());
             let seen = self.service.get_workspace(&admin(), id).await.unwrap();
             uid.is_some() && seen.status == Status::Running
@@ -178,14 +108,14 @@ impl<'a> Install<'a> {
     }
 
     async fn holdings(&self) -> Holdings {
-        let pods = self.site.pods_in(self.cluster.workspaces()).await;
+        let pods = self.site.pods_in(self.cluster().workspaces()).await;
         let pods = pods.into_iter().map(|pod| {
             let image = pod.spec.as_ref().unwrap().containers[0].image.clone();
             let going = pod.metadata.deletion_timestamp.is_some();
             (pod.name_any(), pod.uid(), image, going)
         });
         let secrets: Api<Secret> =
-            Api::namespaced(self.site.admin.clone(), self.cluster.namespace());
+            Api::namespaced(self.site.admin.clone(), self.cluster().namespace());
         let secrets = secrets.list(&ListParams::default()).await.unwrap();
         let records = secrets.items.iter().filter_map(|secret| {
             let data = secret.data.as_ref()?.get("record.json")?;
@@ -205,22 +135,14 @@ impl<'a> Install<'a> {
     }
 }
 
-async fn until(what: &str, mut check: impl AsyncFnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !check().await {
-        assert!(Instant::now() < end, "{what}: it did not come true");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
 #[tokio::test]
 async fn installs_on_one_cluster_leave_each_others_alone() {
     let site = Site::start().await;
-    let north = Install::start(&site, site.cluster(&Faults::default())).await;
+    let north = Seen::start(&site, site.cluster(&Faults::default())).await;
     let south = site.cluster_in("south-system", "south-workspaces").await;
-    let south = Install::start(&site, south).await;
+    let south = Seen::start(&site, south).await;
     assert_eq!(
-        (north.cluster.namespace(), north.cluster.workspaces()),
+        (north.cluster().namespace(), north.cluster().workspaces()),
         (SYSTEM, WORKSPACES)
     );
     north.template("north:1").await;
@@ -252,7 +174,7 @@ async fn installs_on_one_cluster_leave_each_others_alone() {
         pass(&north.service, &mut memory, &bulk).await.unwrap() == Next::Ended
     })
     .await;
-    let told = north.cluster.operation(&bulk).await.unwrap().unwrap();
+    let told = north.cluster().operation(&bulk).await.unwrap().unwrap();
     assert_eq!(told.value.state, State::Succeeded);
     let upgraded = north.holdings().await;
     for (_, _, image, _) in &upgraded.pods {
@@ -269,11 +191,12 @@ async fn installs_on_one_cluster_leave_each_others_alone() {
     let args = DeleteWorkspace {
         id: "dev".into(),
         delete_data: true,
+        release: false,
     };
     let gone = north.service.delete_workspace(&admin(), &args).await;
     gone.unwrap();
     until("it is gone", async || {
-        north.cluster.living("dev").await.unwrap().is_none()
+        north.cluster().living("dev").await.unwrap().is_none()
     })
     .await;
     assert_eq!(north.workspaces().await, [of("north-only", "alice")]);
@@ -283,7 +206,7 @@ async fn installs_on_one_cluster_leave_each_others_alone() {
     let after = north.holdings().await;
     drop(south);
     let south = site.cluster_again("south-system", "south-workspaces");
-    let south = Install::start(&site, south).await;
+    let south = Seen::start(&site, south).await;
     south.template("south:2").await;
     let own = south
         .service
@@ -292,7 +215,7 @@ async fn installs_on_one_cluster_leave_each_others_alone() {
     let own = own.unwrap().operation_id.unwrap();
     until("its own upgrade has ended", async || {
         south.kubelet().await;
-        let stored = south.cluster.operation(&own).await.unwrap();
+        let stored = south.cluster().operation(&own).await.unwrap();
         stored.is_some_and(|stored| stored.value.state == State::Succeeded)
     })
     .await;

@@ -1,12 +1,6 @@
 //! Proxies found by the EndpointSlices of a Service: who is asked, and what counts as silence.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on has failed"
-)]
 
-mod support;
-
+use crate::support::{Faults, SYSTEM, Site};
 use axum::extract::Query;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::get;
@@ -24,7 +18,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use support::{Faults, SYSTEM, Site};
 use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
