@@ -15,7 +15,7 @@ use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use axum::response::Response;
 use data_encoding::BASE64URL_NOPAD;
 use nogoo9_identity::TokenError;
-use nogoo9_identity::code::Code;
+use nogoo9_identity::code::{Code, is_nonce};
 use nogoo9_identity::cookie;
 use nogoo9_identity::origin::cookie_counts;
 use nogoo9_identity::session::{Freshness, Session};
@@ -96,6 +96,11 @@ pub(super) async fn redeem(
         Ok(session) => session,
         // Another tab was faster: it used up the nonce that both share, and the session is there.
         Err(_) if on_host(&login, &headers, host) => return reply::redirect(return_to, &[]),
+        // Tabs that began at the same instant were each given a nonce, and the browser kept the last:
+        // this one begins anew, with that. A browser that keeps none would do so for ever.
+        Err(TokenError::WrongNonce) if has_nonce(&headers, names.nonce()) => {
+            return reply::redirect(return_to, &[]);
+        }
         Err(error) => {
             tracing::info!(reason = error.reason(), "hand-over refused");
             return start_over(return_to);
@@ -150,6 +155,11 @@ fn on_host(login: &Login, headers: &HeaderMap, host: &str) -> bool {
         found.is_some_and(|found| found.freshness(now) != Freshness::Stale)
     };
     cookie::values(headers, login.config.cookies().session()).any(counts)
+}
+
+/// Whether the browser has a nonce, whichever.
+fn has_nonce(headers: &HeaderMap, name: &str) -> bool {
+    cookie::values(headers, name).any(is_nonce)
 }
 
 /// The host that the browser asked, if it can be a workspace's.

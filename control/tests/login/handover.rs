@@ -100,6 +100,26 @@ async fn tabs_that_open_at_once_all_get_there() {
 }
 
 #[tokio::test]
+async fn tabs_that_overwrite_each_others_nonce_all_get_there() {
+    let (_provider, mut browser) = signed_in().await;
+    // The proxy saw no nonce of either yet, and the browser keeps the one that it is given last.
+    let mut ways = Vec::new();
+    for place in ["/one", "/two"] {
+        browser.cookies.remove(WORKSPACE);
+        let open = browser.meet(WORKSPACE, place);
+        ways.push(path_of(browser.get(CONSOLE, &open).await.location()));
+    }
+    assert_eq!(browser.get(WORKSPACE, &ways[0]).await.location(), "/one");
+    assert!(browser.session(WORKSPACE).is_none());
+    // There the proxy begins anew.
+    let open = browser.meet(WORKSPACE, "/one");
+    let way = path_of(browser.get(CONSOLE, &open).await.location());
+    assert_eq!(browser.get(WORKSPACE, &way).await.location(), "/one");
+    assert!(browser.session(WORKSPACE).is_some());
+    assert_eq!(browser.get(WORKSPACE, &ways[1]).await.location(), "/two");
+}
+
+#[tokio::test]
 async fn hosts_that_no_workspace_can_have() {
     let (_provider, mut browser) = signed_in().await;
     let good = browser.meet(WORKSPACE, "/");
@@ -169,8 +189,8 @@ async fn codes_that_do_not_count() {
         .await
         .assert_page(StatusCode::BAD_REQUEST, "/files");
 
-    // In a browser without the nonce, or with one of its own.
-    for planted in [None, Some(new_nonce().expect("a nonce"))] {
+    // In a browser without the nonce, or with what is none.
+    for planted in [None, Some("none".to_owned())] {
         let jar = browser.cookies.entry(WORKSPACE.to_owned()).or_default();
         jar.clear();
         jar.extend(planted.map(|nonce| ("nogoo9-nonce".to_owned(), nonce)));
@@ -180,6 +200,11 @@ async fn codes_that_do_not_count() {
             .assert_page(StatusCode::BAD_REQUEST, "/files");
         assert!(browser.session(WORKSPACE).is_none());
     }
+    // In one that has a nonce of its own: it begins anew, by itself.
+    let jar = browser.cookies.entry(WORKSPACE.to_owned()).or_default();
+    jar.insert("nogoo9-nonce".to_owned(), new_nonce().expect("a nonce"));
+    assert_eq!(browser.get(WORKSPACE, &path).await.location(), "/files");
+    assert!(browser.session(WORKSPACE).is_none());
     let jar = browser.cookies.entry(WORKSPACE.to_owned()).or_default();
     jar.insert("nogoo9-nonce".to_owned(), nonce.clone());
     // Altered, or none at all.
