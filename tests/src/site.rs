@@ -86,9 +86,22 @@ impl Site {
     /// # Errors
     /// The command fails.
     pub async fn token(&self, user: &str) -> anyhow::Result<String> {
+        self.print_token(user, &[]).await
+    }
+
+    /// One with these scopes alone, as `nogoo9 token USER --scope SCOPES` prints it.
+    ///
+    /// # Errors
+    /// The command fails.
+    pub async fn scoped_token(&self, user: &str, scopes: &str) -> anyhow::Result<String> {
+        self.print_token(user, &["--scope", scopes]).await
+    }
+
+    async fn print_token(&self, user: &str, more: &[&str]) -> anyhow::Result<String> {
         let output = Command::new(binary("nogoo9")?)
             .args(["token", user, "--data-dir"])
             .arg(self.data_dir())
+            .args(more)
             .output()
             .await
             .context("nogoo9 token")?;

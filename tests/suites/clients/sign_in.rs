@@ -151,6 +151,7 @@ pub(super) async fn where_scopes_count(_other: Arc<Site>) -> anyhow::Result<()> 
 
 async fn on_a_site_with_scopes(site: &Site, documents: &Documents) -> anyhow::Result<()> {
     let id = stopped(site).await?;
+    pages(site, &id).await?;
     for client in CLIENTS {
         let document = documents.client(client.name(), client.refreshes());
         let report = client.sign_in(site, WAYS, &document, &id).await?;
@@ -158,6 +159,31 @@ async fn on_a_site_with_scopes(site: &Site, documents: &Documents) -> anyhow::Re
             stepped_up(site, client, way, &report[way], &document, &id)
                 .with_context(|| format!("{} {way}: {}", client.name(), report[way]))?;
         }
+    }
+    Ok(())
+}
+
+/// A workspace's pages are opened by clients too: the proxy's challenges lead to the same place.
+async fn pages(site: &Site, id: &str) -> anyhow::Result<()> {
+    let metadata = site
+        .ready()
+        .url
+        .join("/.well-known/oauth-protected-resource/mcp")?;
+    let writes = site.scoped_token("alice", "nogoo9:write").await?;
+    for (token, status, named) in [
+        (None, 401, r#"scope="nogoo9:read""#),
+        (
+            Some(writes),
+            403,
+            r#"scope="nogoo9:read nogoo9:write", error="insufficient_scope""#,
+        ),
+    ] {
+        let refused = site.anonymous()?.with_token(token).get(id, "/").await?;
+        assert_eq!(refused.status, status, "{}", refused.text());
+        assert_eq!(
+            refused.header("www-authenticate"),
+            Some(format!(r#"Bearer resource_metadata="{metadata}", {named}"#).as_str())
+        );
     }
     Ok(())
 }
