@@ -4,6 +4,7 @@ use crate::hold::Bounds;
 use clap::{Args as Group, Parser};
 use nogoo9_identity::source::KeySource;
 use nogoo9_runtime::args::{Common, CommonArgs, ConfigArgs, Defaults};
+use nogoo9_runtime::client::{Network, NotANetwork, TrustedProxies};
 use nogoo9_runtime::config::{Configure, Problems};
 use std::time::Duration;
 use url::Url;
@@ -42,6 +43,20 @@ pub struct ProxyArgs {
     /// asked whether it goes on: the price of serving on without control. [default: 3600]
     #[arg(long, env = "NOGOO9_SESSION_GRACE", value_name = "SECONDS")]
     pub session_grace: Option<String>,
+    /// Longest life of a WebSocket or stream that a bearer token of the provider opened: nobody can be
+    /// asked whether such a token still counts. [default: 3600]
+    #[arg(long, env = "NOGOO9_MAX_BEARER_AGE", value_name = "SECONDS")]
+    pub max_bearer_age: Option<String>,
+    /// Load balancers and proxies whose word counts about where requests come from
+    /// (X-Forwarded-For, else Forwarded): networks, as in 10.0.0.0/8,fd00::/8. They must append to that
+    /// header, or set it anew. [default: none; clients are known by who connects]
+    #[arg(
+        long,
+        env = "NOGOO9_TRUSTED_PROXIES",
+        value_name = "CIDR",
+        value_delimiter = ','
+    )]
+    pub trusted_proxies: Vec<String>,
     /// Longest time that a request waits for its workspace to have a pod. [default: 30]
     #[arg(long, env = "NOGOO9_HOLD_TIMEOUT", value_name = "SECONDS")]
     pub hold_timeout: Option<String>,
@@ -80,6 +95,10 @@ pub struct Settings {
     pub session_keys: KeySource,
     /// How long a session is accepted that control cannot be asked about.
     pub session_grace: Duration,
+    /// Longest life of a socket or stream that a bearer token opened.
+    pub max_bearer_age: Duration,
+    /// Whose word counts about where requests come from.
+    pub trusted: TrustedProxies,
     /// How much may wait.
     pub hold: Bounds,
     /// Time from the signal to closing the listener.
@@ -102,6 +121,8 @@ impl Configure for Args {
             control_url,
             session_keys,
             session_grace,
+            max_bearer_age,
+            trusted_proxies,
             hold_timeout,
             recreate_hold_timeout,
             hold_max,
@@ -119,6 +140,13 @@ impl Configure for Args {
             3600,
             (0, 24 * 3600),
         );
+        let bearer_age = problems.seconds(
+            "max-bearer-age",
+            max_bearer_age.as_deref(),
+            3600,
+            (1, 24 * 3600),
+        );
+        let trusted = trusted(trusted_proxies, problems);
         let timeout = problems.seconds("hold-timeout", hold_timeout.as_deref(), 30, (1, 600));
         let recreate = problems.seconds(
             "recreate-hold-timeout",
@@ -150,6 +178,8 @@ impl Configure for Args {
             control: control?,
             session_keys: session_keys?,
             session_grace: grace?,
+            max_bearer_age: bearer_age?,
+            trusted: trusted?,
             hold: Bounds {
                 timeout: timeout?,
                 recreate: recreate?.max(timeout?),
@@ -161,6 +191,20 @@ impl Configure for Args {
             h2c: h2c?,
         })
     }
+}
+
+fn trusted(texts: &[String], problems: &mut Problems) -> Option<TrustedProxies> {
+    let networks: Vec<Option<Network>> = texts
+        .iter()
+        .map(|text| {
+            let network = text.trim().parse();
+            network
+                .map_err(|error: NotANetwork| problems.add("trusted-proxies", error.to_string()))
+                .ok()
+        })
+        .collect();
+    let networks: Option<Vec<Network>> = networks.into_iter().collect();
+    networks.map(TrustedProxies::new)
 }
 
 fn control(text: Option<&str>, problems: &mut Problems) -> Option<Url> {

@@ -3,13 +3,16 @@
 mod absent;
 mod answer;
 mod context;
+mod line;
 mod personal;
 mod pick;
+mod refusal;
 mod renew;
 mod socket;
 mod upstream;
 
 use crate::ask::Asker;
+use crate::clock::Clock;
 use crate::control::Control;
 use crate::gate::{Decision, Gate, is_navigation};
 use crate::headers::{self, Mapping, Origin};
@@ -23,18 +26,20 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::header::TRANSFER_ENCODING;
 use http::{Method, Version};
+use nogoo9_runtime::client::TrustedProxies;
+use nogoo9_runtime::limit::Failures;
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use context::{Failure, Hop};
 use personal::Watched;
 use pick::Picked;
-use upstream::{client_ip, peer};
+use upstream::peer;
 
 pub use context::Context;
 
@@ -64,6 +69,14 @@ pub struct Edge {
     pub personal: Personal,
     /// Asks control whether browser sessions go on.
     pub renewals: Renewals,
+    /// What tokens and sessions are judged by.
+    pub clock: Clock,
+    /// Longest life of a socket or stream that a bearer token opened (`--max-bearer-age`).
+    pub max_bearer_age: Duration,
+    /// Whose word counts about where requests come from.
+    pub trusted: TrustedProxies,
+    /// Forged credentials, by address; `None`: they are not limited.
+    pub failures: Option<Failures>,
     /// What is open.
     pub sessions: Sessions,
     /// What is held.
@@ -88,11 +101,12 @@ impl ProxyHttp for Edge {
         ctx: &mut Context,
     ) -> pingora::Result<bool> {
         session.set_write_timeout(Some(CLIENT_WRITE));
-        let mut decision = self.gate.decide(session.req_header(), unix_now(), false);
+        ctx.client = self.client(session);
+        let mut decision = self.gate.decide(session.req_header(), self.clock.now(), false);
         match decision {
             Decision::FetchKeys => {
                 self.gate.auth.bearers().refetch().await;
-                decision = self.gate.decide(session.req_header(), unix_now(), true);
+                decision = self.gate.decide(session.req_header(), self.clock.now(), true);
             }
             Decision::AskPersonal => decision = self.proven(session.req_header()).await,
             _ => {}
@@ -103,15 +117,18 @@ impl ProxyHttp for Edge {
                 Ok(known) => known,
                 Err(reply) => return self.reply(session, ctx, &reply).await,
             };
-            decision = self.gate.decide_session(request, unix_now(), known);
+            decision = self.gate.decide_session(request, self.clock.now(), known);
         }
         if let Some(over) = self.in_passing(session.req_header(), ctx, &decision) {
             decision = self
                 .gate
-                .decide_session(session.req_header(), unix_now(), over);
+                .decide_session(session.req_header(), self.clock.now(), over);
         }
         match decision {
-            Decision::Reply(reply) => self.reply(session, ctx, &reply).await,
+            Decision::Reply(reply) => {
+                let reply = self.turned_away(session.req_header(), ctx, reply);
+                self.reply(session, ctx, &reply).await
+            }
             Decision::FetchKeys | Decision::AskPersonal | Decision::AskSession(_) => {
                 self.reply(session, ctx, &Reply::unavailable(false, "Try again."))
                     .await
@@ -238,11 +255,11 @@ impl ProxyHttp for Edge {
 
     async fn upstream_request_filter(
         &self,
-        session: &mut Session,
+        _: &mut Session,
         request: &mut RequestHeader,
         ctx: &mut Context,
     ) -> pingora::Result<()> {
-        let client = client_ip(session);
+        let client = ctx.client;
         match &ctx.hop {
             Hop::Pod(hop) => {
                 let strips = hop
@@ -297,6 +314,7 @@ impl ProxyHttp for Edge {
         } else {
             ctx.begun();
         }
+        self.watch(session, response, ctx);
         // HTTP/1.0 knows no chunks (RFC 9112, section 6.1): there the end of the connection ends it.
         if session.req_header().version == Version::HTTP_10
             && response.remove_header(&TRANSFER_ENCODING).is_some()
@@ -304,8 +322,11 @@ impl ProxyHttp for Edge {
             session.set_keepalive(None);
         }
         let Hop::Pod(hop) = &ctx.hop else {
-            return Ok(());
+            return self.secure_transport(response);
         };
+        if let Some(origin) = self.gate.reader(session.req_header(), &hop.opened) {
+            headers::let_read(response, &origin)?;
+        }
         let Some(prefix) = hop.opened.prefix() else {
             headers::from_pod(response, None)?;
             return self.pass_on(response, ctx);
@@ -334,7 +355,7 @@ impl ProxyHttp for Edge {
     ) -> pingora::Result<Option<Duration>> {
         ctx.data();
         if let Hop::Pod(hop) = &ctx.hop
-            && (Instant::now() >= hop.expires
+            && (self.clock.now() >= hop.expires
                 || hop.personal.as_ref().is_some_and(Watched::is_revoked))
         {
             // No stream outlives the token that opened it.
@@ -395,6 +416,8 @@ impl ProxyHttp for Edge {
     }
 
     async fn logging(&self, session: &mut Session, e: Option<&Error>, ctx: &mut Context) {
+        // After this the connection is closed, or used again.
+        ctx.let_go();
         if ctx.tunnelled {
             return;
         }
@@ -431,13 +454,4 @@ impl ProxyHttp for Edge {
             "request"
         );
     }
-}
-
-/// The clock that tokens are judged by.
-pub(crate) fn unix_now() -> i64 {
-    SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .ok()
-        .and_then(|since| i64::try_from(since.as_secs()).ok())
-        .unwrap_or(0)
 }

@@ -10,6 +10,7 @@
 pub mod admin;
 pub mod args;
 pub mod ask;
+pub mod clock;
 pub mod control;
 pub mod dial;
 pub mod edge;
@@ -19,6 +20,7 @@ pub mod headers;
 pub mod hold;
 pub mod metrics;
 pub mod personal;
+pub mod refusal;
 pub mod renew;
 pub mod reply;
 pub mod route;

@@ -14,6 +14,7 @@ mod known;
 pub use flight::AskError;
 pub use known::Verdict;
 
+use crate::clock::Clock;
 use crate::control::Control;
 use crate::metrics::Metrics;
 use known::{Known, verdict};
@@ -42,7 +43,7 @@ struct Inner {
     queue: mpsc::Sender<Arc<Entry>>,
     grace: UnixSeconds,
     metrics: Metrics,
-    clock: fn() -> UnixSeconds,
+    clock: Clock,
 }
 
 /// A session on one host: tokens are bound to it.
@@ -80,10 +81,10 @@ impl Renewals {
         control: Control,
         grace: Duration,
         metrics: Metrics,
-        clock: fn() -> UnixSeconds,
+        clock: Clock,
     ) -> Result<Self, reqwest::Error> {
         let (queue, waiting) = mpsc::channel(QUEUE);
-        let flights = flight::Flights::new(control, metrics.clone(), clock)?;
+        let flights = flight::Flights::new(control, metrics.clone(), clock.clone())?;
         tokio::spawn(flights.run(waiting));
         Ok(Self(Arc::new(Inner {
             entries: moka::sync::Cache::builder()
@@ -172,14 +173,14 @@ impl Renewals {
         let mut answers = entry.known.subscribe();
         loop {
             answers.mark_unchanged();
-            let now = (self.0.clock)();
+            let now = self.0.clock.now();
             // The newest token counts: that of the socket's own handshake is spent.
             let pause = match self.look(&entry, 0, now) {
                 Verdict::Refuse | Verdict::Unknown => return,
                 _ => entry.known.borrow().pause(now),
             };
             tokio::select! {
-                () = tokio::time::sleep(pause) => {}
+                () = self.0.clock.sleep(pause) => {}
                 _ = answers.changed() => {}
             }
         }

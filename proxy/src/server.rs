@@ -3,6 +3,7 @@
 use crate::admin;
 use crate::args::Settings;
 use crate::ask::Asker;
+use crate::clock::Clock;
 use crate::control::Control;
 use crate::edge::Edge;
 use crate::follow;
@@ -20,8 +21,9 @@ use nogoo9_identity::cookie::CookieNames;
 use nogoo9_identity::jwks::Keys;
 use nogoo9_identity::session::Sessions as SessionTokens;
 use nogoo9_runtime::admin::{Check, Readiness};
+use nogoo9_runtime::limit::Failures;
 use nogoo9_runtime::trust::Trust;
-use nogoo9_runtime::{admin as listener, listen, shutdown::Shutdown};
+use nogoo9_runtime::{admin as listener, audit, listen, shutdown::Shutdown};
 use pingora::apps::HttpServerOptions;
 use pingora::listeners::ListenerConfig;
 use pingora::listeners::TcpSocketOptions;
@@ -31,7 +33,6 @@ use pingora::proxy::ProxyServiceBuilder;
 use pingora::server::configuration::ServerConf;
 use pingora::server::{Fds, ListenFds};
 use pingora::services::Service as _;
-use std::net::SocketAddr;
 use std::os::fd::IntoRawFd as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,24 +91,17 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
         watch: watch.status(),
     }));
 
-    let auth = authenticator(&settings)?;
-    let control = Control::new(&settings.control);
-    let scheme = match settings.common.public.url.scheme() {
-        "https" => "https",
-        _ => "http",
+    let shared = Shared {
+        table: table.clone(),
+        sessions: sessions.clone(),
+        holds,
+        metrics,
+        clock: Clock::system(),
     };
-    let asker =
-        Asker::new(control.clone(), auth.names(), scheme).context("no HTTP client can be made")?;
-    let renewals = Renewals::start(
-        control.clone(),
-        settings.session_grace,
-        metrics.clone(),
-        crate::edge::unix_now,
-    )
-    .context("no HTTP client can be made")?;
-    let personal = Personal::new(control.clone()).context("no HTTP client can be made")?;
-    tokio::spawn(control.clone().follow());
-    tokio::spawn(ready_when_keys(auth.sessions().keys().clone(), keys_check));
+    let edge = edge(&settings, shared)?;
+    let session_keys = edge.gate.auth.sessions().keys().clone();
+    tokio::spawn(ready_when_keys(session_keys, keys_check));
+    tokio::spawn(audit::tell_what_is_left_out());
 
     let admin_routes =
         listener::router(readiness.clone(), Arc::new(registry)).merge(admin::router(
@@ -137,26 +131,9 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
         }
     });
 
-    let router = Router::new(&settings.common.public);
-    let sockets = TaskTracker::new();
-    let edge = Edge {
-        gate: Gate::new(
-            router,
-            table.clone(),
-            auth,
-            settings.common.public.url.clone(),
-        ),
-        control,
-        asker,
-        personal,
-        renewals,
-        sessions: sessions.clone(),
-        holds,
-        metrics,
-        sockets: sockets.clone(),
-    };
+    let sockets = edge.sockets.clone();
     let (stop, stopped) = tokio::sync::watch::channel(false);
-    let serving = start(&settings, edge, public, address, stopped)?;
+    let serving = start(&settings, edge, public, stopped)?;
     tracing::info!(%address, url = %settings.common.public.url, "serving");
 
     shutdown.graceful.cancelled().await;
@@ -198,12 +175,80 @@ async fn idle(sessions: &Sessions) {
     }
 }
 
-/// Starts Pingora's listener on a socket that is bound already.
-fn start(
+/// What the edge shares with what goes on beside it.
+#[derive(Debug)]
+pub struct Shared {
+    /// Which workspaces there are, and where.
+    pub table: Table,
+    /// What is open.
+    pub sessions: Sessions,
+    /// What is held.
+    pub holds: Holds,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// What tokens and sessions are judged by.
+    pub clock: Clock,
+}
+
+/// The edge by these settings, with the tasks that it rests on; for [`start`].
+///
+/// # Errors
+/// A part that cannot be made, by its flag.
+pub fn edge(settings: &Settings, shared: Shared) -> anyhow::Result<Edge> {
+    let Shared {
+        table,
+        sessions,
+        holds,
+        metrics,
+        clock,
+    } = shared;
+    let auth = authenticator(settings)?;
+    let control = Control::new(&settings.control);
+    let scheme = match settings.common.public.url.scheme() {
+        "https" => "https",
+        _ => "http",
+    };
+    let asker =
+        Asker::new(control.clone(), auth.names(), scheme).context("no HTTP client can be made")?;
+    let renewals = Renewals::start(
+        control.clone(),
+        settings.session_grace,
+        metrics.clone(),
+        clock.clone(),
+    )
+    .context("no HTTP client can be made")?;
+    let personal = Personal::new(control.clone()).context("no HTTP client can be made")?;
+    tokio::spawn(control.clone().follow());
+    let router = Router::new(&settings.common.public);
+    let failures = settings.common.auth_failures;
+    let failures = failures.map(|most| Failures::per_minute(most, metrics.failures.clone()));
+    Ok(Edge {
+        gate: Gate::new(router, table, auth, settings.common.public.url.clone())
+            .with_scopes(settings.common.identity.scopes_claim.is_some()),
+        control,
+        asker,
+        personal,
+        renewals,
+        clock,
+        max_bearer_age: settings.max_bearer_age,
+        trusted: settings.trusted.clone(),
+        failures,
+        sessions,
+        holds,
+        metrics,
+        sockets: TaskTracker::new(),
+    })
+}
+
+/// Starts Pingora's listener on a socket that is bound already; it ends in order once `stopped` says
+/// so.
+///
+/// # Errors
+/// The socket cannot be used.
+pub fn start(
     settings: &Settings,
     edge: Edge,
     public: TcpListener,
-    address: SocketAddr,
     stopped: pingora::server::ShutdownWatch,
 ) -> anyhow::Result<tokio::task::JoinHandle<()>> {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -228,7 +273,7 @@ fn start(
         count: 6,
         user_timeout: Duration::from_secs(120),
     });
-    let name = address.to_string();
+    let name = public.local_addr().context("--listen")?.to_string();
     service.add_listener(
         ListenerConfig::tcp(name.clone())
             .tcp_socket_options(socket)

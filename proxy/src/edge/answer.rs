@@ -1,25 +1,26 @@
 //! What the client is told, and a pod for whoever may have one.
 
+use super::Edge;
 use super::context::{Context, Failure, Hop, PodHop};
 use super::pick::Picked;
-use super::{Edge, unix_now};
 use crate::dial::Attempts;
 use crate::gate::Opened;
 use crate::hold::Patience;
 use crate::metrics::{HoldEnd, HoldLabels};
-use crate::reply::Reply;
+use crate::reply::{Reply, TRANSPORT_SECURITY};
 use crate::sessions::Kind;
 use http::Method;
-use http::header::SET_COOKIE;
+use http::header::{SET_COOKIE, STRICT_TRANSPORT_SECURITY};
+use nogoo9_identity::Verified;
 use nogoo9_identity::session::RENEW_AHEAD;
+use nogoo9_model::UnixSeconds;
+use pingora::http::ResponseHeader;
 use pingora::proxy::Session;
 use pingora::{Error, ErrorSource, ErrorType};
-use std::time::Duration;
-use tokio::time::Instant;
 
-/// How long an answer may take in any case. Tokens count for some seconds beyond their end, since
-/// clocks differ, and what was let in is answered in full.
-const LEAST_ANSWER: Duration = Duration::from_secs(60);
+/// How long an answer may take in any case, in seconds. Tokens count for some seconds beyond their
+/// end, since clocks differ, and what was let in is answered in full.
+const LEAST_ANSWER: UnixSeconds = 60;
 
 impl Edge {
     /// Picks a pod for a request that may go to one, and holds it until there is one.
@@ -45,13 +46,10 @@ impl Edge {
             .await;
         match picked {
             Picked::Pod(backend, entered) => {
-                let left = opened.caller.expires.saturating_sub(unix_now());
-                let left = Duration::from_secs(u64::try_from(left).unwrap_or(0));
-                let expires = Instant::now() + left.max(LEAST_ANSWER);
-                let look_at = opened.caller.fresh_until.map(|until| {
-                    let fresh = until.saturating_sub(RENEW_AHEAD + unix_now());
-                    Instant::now() + Duration::from_secs(u64::try_from(fresh).unwrap_or(0))
-                });
+                let least = self.clock.now().saturating_add(LEAST_ANSWER);
+                let expires = self.ends(&opened.caller).max(least);
+                let fresh_until = opened.caller.fresh_until;
+                let look_at = fresh_until.map(|until| until.saturating_sub(RENEW_AHEAD));
                 ctx.hop = Hop::Pod(Box::new(PodHop {
                     opened,
                     attempts,
@@ -59,6 +57,7 @@ impl Edge {
                     expires,
                     look_at,
                     personal: self.watched(session.req_header()),
+                    line: None,
                     repeats: 0,
                     next: Some((backend, entered)),
                     current: None,
@@ -67,6 +66,16 @@ impl Edge {
             }
             other => self.not_served(session, ctx, &opened, &other).await,
         }
+    }
+
+    /// When a socket or stream of `caller` ends that begins now. A browser session is asked about all
+    /// along; nobody can be asked about a bearer token, so what one opens ends before long.
+    pub(super) fn ends(&self, caller: &Verified) -> UnixSeconds {
+        if caller.sid.is_some() {
+            return caller.expires;
+        }
+        let most = UnixSeconds::try_from(self.max_bearer_age.as_secs()).unwrap_or(UnixSeconds::MAX);
+        caller.expires.min(self.clock.now().saturating_add(most))
     }
 
     /// Answers a request for which there is no pod.
@@ -134,15 +143,24 @@ impl Edge {
             session.set_keepalive(None);
         }
         let bodiless = session.req_header().method == Method::HEAD || reply.body.is_empty();
-        session
-            .write_response_header(reply.head()?, bodiless)
-            .await?;
+        let mut head = reply.head()?;
+        self.secure_transport(&mut head)?;
+        session.write_response_header(head, bodiless).await?;
         if !bodiless {
             session
                 .write_response_body(Some(reply.body.clone()), true)
                 .await?;
         }
         Ok(())
+    }
+
+    /// Has browsers come back by https alone, where that is how they came: said with our own answers,
+    /// and never with a workspace's.
+    pub(super) fn secure_transport(&self, head: &mut ResponseHeader) -> pingora::Result<()> {
+        if self.gate.console.scheme() != "https" {
+            return Ok(());
+        }
+        head.insert_header(STRICT_TRANSPORT_SECURITY, TRANSPORT_SECURITY)
     }
 
     pub(super) fn held(&self, end: HoldEnd) {

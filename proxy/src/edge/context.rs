@@ -1,5 +1,6 @@
 //! What is kept of one request from hook to hook.
 
+use super::line::Line;
 use super::personal::Watched;
 use super::renew::Riding;
 use crate::dial::Attempts;
@@ -9,6 +10,8 @@ use crate::reply::Reply;
 use crate::sessions::Entered;
 use crate::table::Backend;
 use nogoo9_identity::Verified;
+use nogoo9_model::UnixSeconds;
+use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -17,6 +20,8 @@ use tokio::time::Instant;
 pub struct Context {
     pub(super) started: Instant,
     pub(super) hop: Hop,
+    /// The client's address.
+    pub(super) client: Option<IpAddr>,
     /// Why there is no pod.
     pub(super) failure: Option<Failure>,
     /// Status that the proxy itself answered with; 0: it did not.
@@ -50,12 +55,14 @@ pub(super) struct PodHop {
     pub(super) attempts: Attempts,
     /// How long it may look for a pod.
     pub(super) patience: Patience,
-    /// When the caller's token ends.
-    pub(super) expires: Instant,
+    /// When the answer ends at the latest.
+    pub(super) expires: UnixSeconds,
     /// When its session is to be looked at, if it has one that is renewed.
-    pub(super) look_at: Option<Instant>,
+    pub(super) look_at: Option<UnixSeconds>,
     /// Whether it was revoked meanwhile, if it is a personal access token.
     pub(super) personal: Option<Watched>,
+    /// The client's connection, while an answer without an end goes over it.
+    pub(super) line: Option<Line>,
     /// Repetitions after a connection broke.
     pub(super) repeats: u32,
     /// Chosen, and not dialled yet.
@@ -106,6 +113,7 @@ impl Context {
         Self {
             started,
             hop: Hop::None,
+            client: None,
             failure: None,
             status: 0,
             tunnelled: false,
@@ -128,11 +136,20 @@ impl Context {
         }
     }
 
-    /// Whose session is to be looked at now, and on which host, if one is.
-    pub(super) fn to_look(&self) -> Option<(Arc<Verified>, String)> {
+    /// Leaves the client's connection alone from now on.
+    pub(super) fn let_go(&self) {
+        if let Hop::Pod(hop) = &self.hop
+            && let Some(line) = &hop.line
+        {
+            line.let_go();
+        }
+    }
+
+    /// Whose session is to be looked at `now`, and on which host, if one is.
+    pub(super) fn to_look(&self, now: UnixSeconds) -> Option<(Arc<Verified>, String)> {
         match &self.hop {
             Hop::Pod(hop) => {
-                hop.look_at.filter(|at| Instant::now() >= *at)?;
+                hop.look_at.filter(|at| now >= *at)?;
                 Some((hop.opened.caller.clone(), hop.opened.host.clone()))
             }
             Hop::Control { .. } | Hop::None => None,
@@ -140,7 +157,7 @@ impl Context {
     }
 
     /// Has the session looked at again then.
-    pub(super) fn look_again(&mut self, at: Instant) {
+    pub(super) fn look_again(&mut self, at: UnixSeconds) {
         if let Hop::Pod(hop) = &mut self.hop {
             hop.look_at = Some(at);
         }

@@ -1,7 +1,7 @@
 //! Requests whose caller a personal access token proves: learnt before they are let in, and looked at
 //! again for as long as what they opened stays open.
 
-use super::{Edge, unix_now};
+use super::Edge;
 use crate::gate::{Decision, is_navigation};
 use crate::reply::Reply;
 use nogoo9_runtime::secret::Secret;
@@ -33,8 +33,8 @@ impl Edge {
         let Some(token) = self.gate.auth.personal_token(&request.headers) else {
             return Decision::AskPersonal;
         };
-        match self.personal.ask(token, unix_now()).await {
-            Ok(verdict) => self.gate.decide_for(request, unix_now(), verdict),
+        match self.personal.ask(token, self.clock.now()).await {
+            Ok(verdict) => self.gate.decide_for(request, self.clock.now(), verdict),
             Err(error) => {
                 let text = format!("Nobody can be recognised: {error}.");
                 Decision::Reply(Reply::unavailable(is_navigation(request), &text))
@@ -48,7 +48,8 @@ impl Edge {
             return Box::pin(std::future::pending());
         };
         let (personal, token) = (self.personal.clone(), Secret::new(token));
-        Box::pin(async move { personal.revoked(token.expose(), unix_now).await })
+        let clock = self.clock.clone();
+        Box::pin(async move { personal.revoked(token.expose(), || clock.now()).await })
     }
 
     /// Looks at the personal access token of the request, if that is what proves its caller.

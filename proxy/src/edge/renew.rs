@@ -1,8 +1,8 @@
 //! Browser sessions along the way of a request: asked about where it is time, and the next token
 //! handed to the browser.
 
+use super::Edge;
 use super::context::Context;
-use super::{Edge, unix_now};
 use crate::gate::{Decision, Session as Known, Stale};
 use crate::headers;
 use crate::renew::{Asked, Entry, Verdict};
@@ -14,11 +14,9 @@ use pingora::http::{RequestHeader, ResponseHeader};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::time::Instant;
 
-/// How often a stream that flows is looked at, once its token is not fresh any more.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// How often a stream that flows is looked at, once its token is not fresh any more, in seconds.
+const LOOK_EVERY: UnixSeconds = 5;
 
 /// The session that a request rides on, once it is not fresh any more.
 #[derive(Debug, Clone)]
@@ -40,7 +38,7 @@ impl Edge {
             // Stale tokens say what session they are of.
             return Ok(Known::Over);
         };
-        let now = unix_now();
+        let now = self.clock.now();
         match self
             .renewals
             .ask_first(&riding.entry, riding.held, now)
@@ -49,7 +47,7 @@ impl Edge {
             Asked::Accepted => {
                 let newest = riding.entry.newer(riding.held).and_then(|(token, _)| {
                     let sessions = self.gate.auth.sessions();
-                    sessions.verify(&token, &stale.host, unix_now()).ok()
+                    sessions.verify(&token, &stale.host, self.clock.now()).ok()
                 });
                 ctx.riding = Some(riding);
                 let newest = newest.unwrap_or_else(|| stale.verified.clone());
@@ -76,7 +74,7 @@ impl Edge {
             Decision::Ask(asked) => (&asked.caller, &asked.host),
             _ => return None,
         };
-        let now = unix_now();
+        let now = self.clock.now();
         if ctx.riding.is_some() || caller.freshness(now) == Freshness::Fresh {
             return None;
         }
@@ -92,7 +90,7 @@ impl Edge {
 
     fn ride(&self, request: &RequestHeader, held: &Verified, host: &str) -> Option<Riding> {
         let auth = &self.gate.auth;
-        let token = auth.session_token(&request.headers, host, unix_now())?;
+        let token = auth.session_token(&request.headers, host, self.clock.now())?;
         Some(Riding {
             entry: self.renewals.entry(held, token, host)?,
             held: held.fresh_until?,
@@ -104,7 +102,7 @@ impl Edge {
         let riding = ctx.riding.as_ref()?;
         let (token, ends) = riding.entry.newer(riding.held)?;
         let names = self.gate.auth.names();
-        let life = ends.saturating_sub(unix_now());
+        let life = ends.saturating_sub(self.clock.now());
         Some(names.set(names.session(), &token, life))
     }
 
@@ -129,22 +127,24 @@ impl Edge {
         {
             return false;
         }
-        let Some((caller, host)) = ctx.to_look() else {
+        let Some((caller, host)) = ctx.to_look(self.clock.now()) else {
             return true;
         };
         if ctx.riding.is_none() {
             ctx.riding = self.ride(request, &caller, &host);
         }
-        ctx.look_again(Instant::now() + LOOK_EVERY);
+        ctx.look_again(self.clock.now().saturating_add(LOOK_EVERY));
         let Some(riding) = &ctx.riding else {
             return true;
         };
-        let verdict = self.renewals.look(&riding.entry, riding.held, unix_now());
+        let verdict = self
+            .renewals
+            .look(&riding.entry, riding.held, self.clock.now());
         !matches!(verdict, Verdict::Refuse | Verdict::Unknown)
     }
 
-    /// Returns once the session of a socket that is being opened is over.
-    pub(super) fn socket_over(
+    /// Returns once the session is over of a socket, or a stream, that is being opened.
+    pub(super) fn session_over(
         &self,
         request: &RequestHeader,
         caller: &Verified,

@@ -1,10 +1,9 @@
 //! WebSockets: handshake with a pod, then out of Pingora and into our relay.
 
+use super::Edge;
 use super::context::Context;
 use super::personal::Revoked;
 use super::pick::Picked;
-use super::upstream::client_ip;
-use super::{Edge, unix_now};
 use crate::dial::Attempts;
 use crate::gate::Opened;
 use crate::headers::{self, Mapping};
@@ -41,6 +40,8 @@ struct Socket {
     backend: Arc<Backend>,
     entered: Entered,
     opened: Opened,
+    /// Returns once what opened it has ended.
+    expiry: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// Returns once the session that opened it is over.
     over: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// Returns once the token that opened it was revoked.
@@ -58,7 +59,7 @@ impl Edge {
         mut attempts: Attempts,
         mut patience: Patience,
     ) -> pingora::Result<bool> {
-        let client = client_ip(session);
+        let client = ctx.client;
         let mut broke = false;
         loop {
             let picked = self
@@ -132,7 +133,9 @@ impl Edge {
                 Ok((pod, early)) => {
                     let started = ctx.started;
                     let request = session.req_header();
-                    let over = self.socket_over(request, &opened.caller, &opened.host);
+                    let over = self.session_over(request, &opened.caller, &opened.host);
+                    let (clock, ends) = (self.clock.clone(), self.ends(&opened.caller));
+                    let expiry = Box::pin(async move { clock.sleep_until(ends).await });
                     let revoked = self.revoked(request);
                     ctx.tunnelled = true;
                     self.tunnel(
@@ -144,6 +147,7 @@ impl Edge {
                             backend,
                             entered,
                             opened,
+                            expiry,
                             over,
                             revoked,
                             started,
@@ -211,6 +215,7 @@ async fn run(mut client: Stream, socket: Socket) -> Outcome {
         backend,
         entered,
         opened,
+        expiry,
         over,
         revoked,
         started,
@@ -224,8 +229,6 @@ async fn run(mut client: Stream, socket: Socket) -> Outcome {
         return Outcome::ByClient;
     }
     drop(head);
-    let left = opened.caller.expires.saturating_sub(unix_now()).max(0);
-    let expiry = tokio::time::sleep(Duration::from_secs(u64::try_from(left).unwrap_or(0)));
     let outcome = {
         let relaying = relay(client, pod, early, &entered);
         let mut relaying = std::pin::pin!(relaying);

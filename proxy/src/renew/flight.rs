@@ -1,9 +1,9 @@
 //! The way to control and back, for as many sessions at once as wait for it.
 
 use super::Entry;
+use crate::clock::Clock;
 use crate::control::Control;
 use crate::metrics::{Metrics, RenewalLabels, Renewed};
-use nogoo9_model::UnixSeconds;
 use nogoo9_model::renew::{Answer, Answers, Held, MOST, PATH, Question, VERSION};
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,14 +41,14 @@ pub(super) struct Flights {
     control: Control,
     client: reqwest::Client,
     metrics: Metrics,
-    clock: fn() -> UnixSeconds,
+    clock: Clock,
 }
 
 impl Flights {
     pub(super) fn new(
         control: Control,
         metrics: Metrics,
-        clock: fn() -> UnixSeconds,
+        clock: Clock,
     ) -> Result<Self, reqwest::Error> {
         let client = reqwest::Client::builder()
             .connect_timeout(CONNECT)
@@ -84,7 +84,7 @@ impl Flights {
     async fn fly(&self, entries: &[Arc<Entry>]) {
         let asked = tokio::time::timeout(ANSWER, self.ask(entries)).await;
         let answers = asked.unwrap_or(Err(AskError::TooLong));
-        let now = (self.clock)();
+        let now = self.clock.now();
         match answers {
             Ok(answers) => {
                 for (entry, answer) in entries.iter().zip(answers) {

@@ -1,40 +1,44 @@
 use super::*;
+use crate::clock::Hand;
 use axum::routing::post;
 use axum::{Json, Router};
 use nogoo9_model::access::{Caller, Role};
 use nogoo9_model::renew::{Answer, Answers, PATH, Question, VERSION};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use url::Url;
 
 const START: UnixSeconds = 1_000_000;
 const HALF_A_DAY: UnixSeconds = 12 * 3600;
 const MINUTE: UnixSeconds = 60;
 
-/// One test's control and time: a clock is a plain function, so each test has a stage of its own.
+/// One test's control and time.
 struct Stage {
-    now: AtomicI64,
+    clock: Clock,
+    hand: Hand,
     questions: AtomicUsize,
     asked: AtomicUsize,
     refuses: Mutex<Vec<String>>,
 }
 
 impl Stage {
-    const fn new() -> Self {
-        Self {
-            now: AtomicI64::new(START),
+    fn new() -> Arc<Self> {
+        let (clock, hand) = Clock::by_hand(START);
+        Arc::new(Self {
+            clock,
+            hand,
             questions: AtomicUsize::new(0),
             asked: AtomicUsize::new(0),
             refuses: Mutex::new(Vec::new()),
-        }
+        })
     }
 
     fn now(&self) -> UnixSeconds {
-        self.now.load(Ordering::SeqCst)
+        self.clock.now()
     }
 
     fn wait(&self, seconds: UnixSeconds) {
-        self.now.fetch_add(seconds, Ordering::SeqCst);
+        self.hand.pass(seconds);
     }
 
     /// As control answers: sessions last for half a day, tokens for a quarter of an hour.
@@ -62,17 +66,26 @@ impl Stage {
         }
     }
 
-    async fn serve(&'static self, clock: fn() -> UnixSeconds) -> Renewals {
+    async fn serve(self: &Arc<Self>) -> Renewals {
         let _already = rustls::crypto::ring::default_provider().install_default();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let answer =
-            move |Json(question): Json<Question>| async move { Json(self.answer(&question)) };
+        let stage = Arc::clone(self);
+        let answer = move |Json(question): Json<Question>| {
+            let stage = Arc::clone(&stage);
+            async move { Json(stage.answer(&question)) }
+        };
         let router = Router::new().route(PATH, post(answer));
         tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
         let control = Control::new(&Url::parse(&url).unwrap());
         let metrics = Metrics::new(&mut prometheus_client::registry::Registry::default());
-        Renewals::start(control, Duration::from_secs(3600), metrics, clock).unwrap()
+        Renewals::start(
+            control,
+            Duration::from_secs(3600),
+            metrics,
+            self.clock.clone(),
+        )
+        .unwrap()
     }
 }
 
@@ -100,63 +113,63 @@ async fn answered(entry: &Entry, now: UnixSeconds) {
 
 #[tokio::test]
 async fn a_page_that_only_polls_lives_for_half_a_day() {
-    static STAGE: Stage = Stage::new();
-    let renewals = STAGE.serve(|| STAGE.now()).await;
+    let stage = Stage::new();
+    let renewals = stage.serve().await;
     let verified = held("s1");
     // The browser keeps what it is handed; nobody ever waits for control.
     let mut fresh = START + 15 * MINUTE;
     let mut renewed = 0;
     let entry = renewals.entry(&verified, "first", "dev").unwrap();
-    while STAGE.now() < START + HALF_A_DAY {
-        let verdict = renewals.look(&entry, fresh, STAGE.now());
+    while stage.now() < START + HALF_A_DAY {
+        let verdict = renewals.look(&entry, fresh, stage.now());
         assert!(matches!(verdict, Verdict::Accept { .. }), "{verdict:?}");
-        answered(&entry, STAGE.now()).await;
+        answered(&entry, stage.now()).await;
         if let Some((_, ends)) = entry.newer(fresh) {
             assert_eq!(ends, START + HALF_A_DAY);
             fresh = entry.known.borrow().fresh_until;
             renewed += 1;
         }
-        STAGE.wait(MINUTE);
+        stage.wait(MINUTE);
     }
-    assert_eq!(renewals.look(&entry, fresh, STAGE.now()), Verdict::Refuse);
+    assert_eq!(renewals.look(&entry, fresh, stage.now()), Verdict::Refuse);
     // Every ten minutes; the last of them counts up to the end.
     assert_eq!(renewed, 71);
     // Towards the end, when no token can count for longer than the session, once a minute.
-    let asked = STAGE.asked.load(Ordering::SeqCst);
+    let asked = stage.asked.load(Ordering::SeqCst);
     assert!((71..=76).contains(&asked), "{asked}");
 }
 
 #[tokio::test]
 async fn a_page_that_was_asleep_comes_back_and_one_that_was_ended_does_not() {
-    static STAGE: Stage = Stage::new();
-    let renewals = STAGE.serve(|| STAGE.now()).await;
+    let stage = Stage::new();
+    let renewals = stage.serve().await;
     let verified = held("s1");
     let fresh = START + 15 * MINUTE;
-    STAGE.wait(5 * 3600);
+    stage.wait(5 * 3600);
     let awake = renewals.entry(&verified, "first", "dev").unwrap();
-    let now = STAGE.now();
+    let now = stage.now();
     assert_eq!(
         renewals.ask_first(&awake, fresh, now).await,
         Asked::Accepted
     );
     let (token, _) = awake.newer(fresh).expect("a newer token");
     assert_eq!(&*token, format!("dev until {}", now + 15 * MINUTE));
-    STAGE.refuses.lock().unwrap().push("dev".to_owned());
+    stage.refuses.lock().unwrap().push("dev".to_owned());
     // It counts for the rest of its quarter of an hour, or until control is asked.
-    STAGE.wait(9 * MINUTE);
-    let verdict = renewals.look(&awake, fresh, STAGE.now());
+    stage.wait(9 * MINUTE);
+    let verdict = renewals.look(&awake, fresh, stage.now());
     assert_eq!(verdict, Verdict::Accept { ask: false });
-    STAGE.wait(6 * MINUTE);
-    let ended = renewals.ask_first(&awake, fresh, STAGE.now()).await;
+    stage.wait(6 * MINUTE);
+    let ended = renewals.ask_first(&awake, fresh, stage.now()).await;
     assert_eq!(ended, Asked::Refused);
     assert!(awake.newer(fresh).is_none());
 }
 
 #[tokio::test]
 async fn many_that_come_at_once_travel_together() {
-    static STAGE: Stage = Stage::new();
-    let renewals = STAGE.serve(|| STAGE.now()).await;
-    STAGE.wait(HALF_A_DAY / 2);
+    let stage = Stage::new();
+    let renewals = stage.serve().await;
+    stage.wait(HALF_A_DAY / 2);
     let entries: Vec<_> = (0..1000)
         .map(|n| {
             let verified = held(&format!("s{n}"));
@@ -165,13 +178,13 @@ async fn many_that_come_at_once_travel_together() {
         .collect();
     // None of them is sent before all wait: nothing here lets another task run.
     for entry in &entries {
-        let verdict = renewals.look(entry, START, STAGE.now());
+        let verdict = renewals.look(entry, START, stage.now());
         assert_eq!(verdict, Verdict::AskFirst { ask: true });
     }
     for entry in &entries {
-        answered(entry, STAGE.now()).await;
+        answered(entry, stage.now()).await;
         assert!(entry.newer(START).is_some());
     }
-    assert_eq!(STAGE.asked.load(Ordering::SeqCst), 1000);
-    assert_eq!(STAGE.questions.load(Ordering::SeqCst), 10);
+    assert_eq!(stage.asked.load(Ordering::SeqCst), 1000);
+    assert_eq!(stage.questions.load(Ordering::SeqCst), 10);
 }

@@ -159,6 +159,14 @@ impl Connection {
         std::mem::take(&mut self.buffer)
     }
 
+    /// Whether it is open, and nothing has come that was not read yet.
+    pub(crate) fn is_silent(&mut self) -> bool {
+        let mut more = [0; 1];
+        let read = self.stream.try_read(&mut more);
+        self.buffer.is_empty()
+            && read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    }
+
     async fn more(&mut self) -> bool {
         let read = tokio::time::timeout(PATIENCE, self.stream.read_buf(&mut self.buffer)).await;
         read.expect("no answer came").unwrap_or(0) > 0

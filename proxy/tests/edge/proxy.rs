@@ -111,6 +111,11 @@ impl Stage {
             .arg("--admin-token-file")
             .arg(&token_file)
             .args(flags);
+        let limit = "--auth-failures-per-minute";
+        if !flags.contains(&limit) {
+            // All tests have one address.
+            command.args([limit, "0"]);
+        }
         let log = std::fs::File::create(dir.path().join("proxy.log")).unwrap();
         let child = command.stderr(log).spawn().unwrap();
         let stage = Self {
@@ -302,8 +307,8 @@ impl Stage {
         serde_json::from_slice(&answer.body).unwrap()
     }
 
-    /// A metric without labels.
-    pub(crate) async fn metric(&self, name: &str) -> i64 {
+    /// All metrics, as they are scraped.
+    pub(crate) async fn metrics(&self) -> String {
         let mut connection = Connection::open(self.admin).await;
         connection
             .send(request(
@@ -313,7 +318,12 @@ impl Stage {
                 &[("Connection", "close")],
             ))
             .await;
-        let text = connection.answer().await.text();
+        connection.answer().await.text()
+    }
+
+    /// A metric without labels.
+    pub(crate) async fn metric(&self, name: &str) -> i64 {
+        let text = self.metrics().await;
         let prefix = format!("nogoo9_proxy_{name} ");
         let line = text.lines().find_map(|line| line.strip_prefix(&prefix));
         line.unwrap_or_else(|| panic!("no {name} in:\n{text}"))
@@ -334,6 +344,21 @@ impl Stage {
         .await;
     }
 
+    /// What the proxy has logged.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("proxy.log")).unwrap_or_default()
+    }
+
+    /// Takes the identity provider away.
+    pub(crate) async fn lose_provider(&self) {
+        self.idp.cancel();
+        let address = self.issuer.trim_start_matches("http://");
+        eventually("nobody at the provider's address", || async {
+            tokio::net::TcpStream::connect(address).await.is_err()
+        })
+        .await;
+    }
+
     /// Sends a signal to the proxy.
     pub(crate) fn signal(&self, name: &str) {
         let pid = self.child.id().unwrap().to_string();
@@ -349,10 +374,7 @@ impl Drop for Stage {
     fn drop(&mut self) {
         self.idp.cancel();
         if std::thread::panicking() {
-            println!(
-                "{}",
-                std::fs::read_to_string(self.dir.path().join("proxy.log")).unwrap_or_default()
-            );
+            println!("{}", self.log());
         }
     }
 }

@@ -245,13 +245,29 @@ async fn open_sockets_are_asked_about_and_end_with_their_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_ends_with_its_session() {
+async fn a_silent_stream_ends_with_its_session() {
     let stage = Stage::start().await;
-    let (app, _) = stage.serving("app", "dev", 1).await;
+    let (_app, _) = stage.serving("app", "dev", 1).await;
+    // One whose session goes on stays, whatever becomes of others.
+    stage.control.says(HOST, stage.goes_on("s1", "user", HOST));
+    let mut goes_on = stream(&stage, &stage.token_fresh_for("s1", "user", HOST, DUE)).await;
+    eventually("the question", || async {
+        stage.control.asked().len() == 1
+    })
+    .await;
     stage.control.says(HOST, renew::Answer::Refused);
     stage.control.says_slowly();
-    let due = stage.token_fresh_for("s1", "user", HOST, DUE);
-    let cookie = format!("nogoo9={due}");
+    let mut over = stream(&stage, &stage.token_fresh_for("s2", "user", HOST, DUE)).await;
+    // The application says nothing more, and whoever reads does nothing; it is broken off, not ended.
+    stage.control.release();
+    assert_eq!(over.rest().await, b"");
+    assert_eq!(stage.control.asked().iter().flatten().count(), 2);
+    assert!(goes_on.is_silent());
+}
+
+/// A stream of events of alice's that was opened by that token, and has brought the first one.
+async fn stream(stage: &Stage, token: &str) -> Connection {
+    let cookie = format!("nogoo9={token}");
     let headers = [
         ("Cookie", cookie.as_str()),
         ("Sec-Fetch-Site", "same-origin"),
@@ -260,14 +276,33 @@ async fn a_stream_ends_with_its_session() {
     stream.send(request("GET", HOST, "/events", &headers)).await;
     assert_eq!(stream.head().await.status, 200);
     assert_eq!(stream.chunk().await, b"data: one\n\n");
-    stage.control.release();
-    eventually("the refusal", || async {
-        get(&stage, &due, "/").await.status == 401
-    })
-    .await;
-    app.release();
-    let rest = String::from_utf8(stream.rest().await).unwrap();
-    assert!(!rest.contains("two"), "{rest}");
+    stream
+}
+
+/// Nobody can be asked about a bearer token.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_bearer_opens_does_not_outlive_its_age() {
+    let stage = Stage::with(&["--max-bearer-age", "1"]).await;
+    let (_app, _) = stage.serving("app", "dev", 1).await;
+    let fresh = stage.token_fresh_for("s1", "user", HOST, 800);
+    let mut by_session = socket(&stage, &fresh).await;
+    let bearer = format!("Bearer {}", stage.bearer("alice"));
+    let mut by_bearer = Connection::open(stage.address).await;
+    let handshake = opening("own=1", HOST).replace(
+        "Cookie: own=1",
+        &format!("Cookie: own=1\r\nAuthorization: {bearer}"),
+    );
+    by_bearer.send(&handshake).await;
+    assert_eq!(by_bearer.head().await.status, 101);
+    // Its token counts for minutes yet.
+    let heard = by_bearer.rest().await;
+    assert!(heard.ends_with(&close(1008)), "{heard:?}");
+    by_session.send(frame(1, b"still here")).await;
+    assert_eq!(text(&mut by_session).await, "still here");
+    // And opens another one.
+    let mut again = Connection::open(stage.address).await;
+    again.send(&handshake).await;
+    assert_eq!(again.head().await.status, 101);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -159,3 +159,22 @@ async fn it_serves_on_without_control() {
     assert_eq!(stage.get("dev", "/").await.status, 200);
     assert!(stage.is_ready().await);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_provider_can_be_away() {
+    let stage = Stage::start().await;
+    let (_app, _) = stage.serving("app", "dev", 1).await;
+    let host = format!("dev.{CONSOLE}");
+    let status = async |token: &str| {
+        let bearer = format!("Bearer {token}");
+        let headers = [("Authorization", bearer.as_str())];
+        stage.ask("GET", &host, "/", &headers).await.status
+    };
+    let before = stage.bearer("alice");
+    assert_eq!(status(&before).await, 200);
+    stage.lose_provider().await;
+    // Its keys are known: what it signed before counts, seen or not; sessions are control's matter.
+    assert_eq!(status(&before).await, 200);
+    assert_eq!(status(&stage.bearer("alice")).await, 200);
+    assert_eq!(stage.get("dev", "/").await.status, 200);
+}

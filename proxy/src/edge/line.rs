@@ -1,0 +1,154 @@
+//! Ends an answer without an end, a stream of events say, when what opened it is over, although nothing
+//! flows. Pingora looks at a stream only when there is data, and has no other way in: so the client's
+//! connection is shut down, which ends the request in order.
+
+use super::Edge;
+use super::context::{Context, Hop};
+use http::header::CONTENT_LENGTH;
+use http::{Method, StatusCode};
+use nix::sys::socket::{Shutdown, shutdown};
+use pingora::http::ResponseHeader;
+use pingora::protocols::http::ServerSession;
+use pingora::proxy::Session;
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio_util::task::AbortOnDropHandle;
+
+/// A client's connection while an answer without an end goes over it. Whoever holds it lets go before
+/// the connection is closed or used again: the number of a closed one may be another's.
+#[derive(Debug)]
+pub(super) struct Line {
+    open: Arc<Mutex<Option<RawFd>>>,
+    _watch: AbortOnDropHandle<()>,
+}
+
+impl Line {
+    /// Shuts the connection down once `over` returns.
+    fn watched(connection: RawFd, over: impl Future<Output = ()> + Send + 'static) -> Self {
+        let open = Arc::new(Mutex::new(Some(connection)));
+        let cut = Arc::clone(&open);
+        let watch = tokio::spawn(async move {
+            over.await;
+            // Held while it is shut down, so that nobody lets go, and closes it, meanwhile.
+            let mut open = cut.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(connection) = open.take() {
+                let ended = shutdown(connection, Shutdown::Both);
+                tracing::debug!(?ended, "a stream was ended whose caller is out");
+            }
+        });
+        Self {
+            open,
+            _watch: AbortOnDropHandle::new(watch),
+        }
+    }
+
+    /// From now on the connection is left alone.
+    pub(super) fn let_go(&self) {
+        self.open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
+impl Edge {
+    /// Has an answer without an end ended with what opened it, if it goes over a connection of its own.
+    /// Over HTTP/2, where others share the connection, it ends with its next data.
+    pub(super) fn watch(&self, session: &Session, response: &ResponseHeader, ctx: &mut Context) {
+        let Hop::Pod(hop) = &mut ctx.hop else { return };
+        let ServerSession::H1(client) = session.as_downstream() else {
+            return;
+        };
+        let request = session.req_header();
+        if !is_endless(&request.method, response) {
+            return;
+        }
+        let session_over = self.session_over(request, &hop.opened.caller, &hop.opened.host);
+        let revoked = self.revoked(request);
+        let (clock, expires) = (self.clock.clone(), hop.expires);
+        let over = async move {
+            tokio::select! {
+                () = clock.sleep_until(expires) => {}
+                () = session_over => {}
+                () = revoked => {}
+            }
+        };
+        hop.line = Some(Line::watched(client.stream().id(), over));
+    }
+}
+
+/// Whether nobody can tell from the head of an answer where it ends.
+fn is_endless(method: &Method, response: &ResponseHeader) -> bool {
+    let bodiless = matches!(
+        response.status,
+        StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
+    );
+    method != Method::HEAD
+        && !bodiless
+        && !response.status.is_informational()
+        && !response.headers.contains_key(CONTENT_LENGTH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd as _;
+    use tokio::sync::oneshot;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (client, listener.accept().unwrap().0)
+    }
+
+    #[tokio::test]
+    async fn it_is_shut_down_when_it_is_over_and_left_alone_after_that() {
+        use std::io::{Read as _, Write as _};
+        let (mut client, mut served) = pair();
+        let (over, is_over) = oneshot::channel::<()>();
+        let mut line = Line::watched(served.as_raw_fd(), async move {
+            let _ = is_over.await;
+        });
+        line.let_go();
+        over.send(()).unwrap();
+        (&mut line._watch).await.unwrap();
+        served.write_all(b"still here").unwrap();
+        let mut heard = [0; 10];
+        client.read_exact(&mut heard).unwrap();
+        assert_eq!(&heard, b"still here");
+
+        let mut line = Line::watched(served.as_raw_fd(), std::future::ready(()));
+        (&mut line._watch).await.unwrap();
+        assert_eq!(client.read(&mut heard).unwrap(), 0);
+        assert!(served.write_all(b"too late").is_err());
+    }
+
+    #[test]
+    fn answers_without_an_end() {
+        let head = |status: u16, length: Option<&str>| {
+            let mut head = ResponseHeader::build(status, None).unwrap();
+            if let Some(length) = length {
+                head.insert_header("content-length", length).unwrap();
+            }
+            head
+        };
+        for (method, head, wanted) in [
+            (Method::GET, head(200, None), true),
+            (Method::POST, head(500, None), true),
+            (Method::GET, head(200, Some("5")), false),
+            (Method::HEAD, head(200, None), false),
+            (Method::GET, head(204, None), false),
+            (Method::GET, head(304, None), false),
+            (Method::GET, head(103, None), false),
+        ] {
+            assert_eq!(is_endless(&method, &head), wanted, "{method} {head:?}");
+        }
+    }
+}
