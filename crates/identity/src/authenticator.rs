@@ -3,13 +3,15 @@
 use crate::bearer::{Bearers, PERSONAL_PREFIX};
 use crate::cookie::{self, CookieNames, Stripped};
 use crate::error::TokenError;
-use crate::origin::cookie_counts;
+use crate::origin::{allowed_origin, cookie_counts};
 use crate::session::Sessions;
 use crate::verified::Verified;
+use data_encoding::BASE64_NOPAD;
 use http::header::{AUTHORIZATION, COOKIE, Entry};
 use http::{HeaderMap, HeaderValue, Method};
 use nogoo9_model::UnixSeconds;
 use nogoo9_model::access::Caller;
+use nogoo9_model::origins::AllowedOrigins;
 use std::sync::Arc;
 
 /// How a caller proved who they are.
@@ -79,8 +81,26 @@ impl Authenticator {
         host: &str,
         now: UnixSeconds,
     ) -> Result<Option<Authenticated>, TokenError> {
+        self.authenticate_for(method, headers, host, &AllowedOrigins::NONE, now)
+    }
+
+    /// As [`Self::authenticate`], on a host whose sessions pages of `allowed` origins may use too.
+    ///
+    /// # Errors
+    /// A bearer token is ours and does not verify.
+    pub fn authenticate_for(
+        &self,
+        method: &Method,
+        headers: &HeaderMap,
+        host: &str,
+        allowed: &AllowedOrigins,
+        now: UnixSeconds,
+    ) -> Result<Option<Authenticated>, TokenError> {
         match self.our_bearer(headers)? {
             Some(token) => self.bearers.verify(token, now).map(by_bearer),
+            None if allowed_origin(headers, allowed).is_some() => {
+                Ok(self.verified_cookie(headers, host, now))
+            }
             None => Ok(self.session(method, headers, host, now)),
         }
     }
@@ -126,12 +146,43 @@ impl Authenticator {
         if !cookie_counts(method, headers, host) {
             return None;
         }
+        self.verified_cookie(headers, host, now)
+    }
+
+    /// Whose cookie it is, whoever caused the request.
+    fn verified_cookie(
+        &self,
+        headers: &HeaderMap,
+        host: &str,
+        now: UnixSeconds,
+    ) -> Option<Authenticated> {
         let verified = cookie::values(headers, self.names.session())
             .find_map(|token| self.sessions.verify(token, host, now).ok())?;
         Some(Authenticated {
             verified,
             via: Via::Cookie,
         })
+    }
+
+    /// Why the request's session cookies do not count on `host`, of the first that says so; `None`: it
+    /// has none, or one that verifies.
+    #[must_use]
+    pub fn refused_cookie(
+        &self,
+        headers: &HeaderMap,
+        host: &str,
+        now: UnixSeconds,
+    ) -> Option<TokenError> {
+        let mut refused = None;
+        for token in cookie::values(headers, self.names.session()) {
+            match self.sessions.verify(token, host, now) {
+                Ok(_) => return None,
+                Err(error) => {
+                    refused.get_or_insert(error);
+                }
+            }
+        }
+        refused
     }
 
     /// The token behind [`Self::session`]: the first of the cookies that verifies on `host`.
@@ -147,7 +198,8 @@ impl Authenticator {
     }
 
     /// Takes everything that is ours out of the headers, before they go to a pod: our cookies, and
-    /// every `Authorization` that is meant for us. The rest stays byte for byte.
+    /// every `Authorization` that is meant for us, also where it proves nothing since it is a name or
+    /// password (`git` and `pip` send tokens so). The rest stays byte for byte.
     pub fn strip(&self, headers: &mut HeaderMap) {
         self.strip_authorization(headers);
         strip_cookies(headers);
@@ -193,17 +245,25 @@ impl Authenticator {
         }
     }
 
+    /// Whether anything of a credential is ours.
+    fn holds_ours(&self, value: &HeaderValue) -> bool {
+        self.is_ours(value)
+            || basic(value).is_some_and(|(name, password)| {
+                self.bearers.claims_to_us(&name) || self.bearers.claims_to_us(&password)
+            })
+    }
+
     fn strip_authorization(&self, headers: &mut HeaderMap) {
         if !headers
             .get_all(AUTHORIZATION)
             .iter()
-            .any(|value| self.is_ours(value))
+            .any(|value| self.holds_ours(value))
         {
             return;
         }
         if let Entry::Occupied(entry) = headers.entry(AUTHORIZATION) {
             let (name, all) = entry.remove_entry_mult();
-            let rest: Vec<_> = all.filter(|value| !self.is_ours(value)).collect();
+            let rest: Vec<_> = all.filter(|value| !self.holds_ours(value)).collect();
             for value in rest {
                 headers.append(name.clone(), value);
             }
@@ -233,6 +293,26 @@ fn bearer(value: &HeaderValue) -> Option<&str> {
     let token = token.trim_matches([' ', '\t']);
     let counts = scheme.eq_ignore_ascii_case("Bearer") || token.starts_with(PERSONAL_PREFIX);
     counts.then_some(token)
+}
+
+/// Name and password of a `Basic` credential (RFC 7617), read as leniently as any server might: what
+/// is padded wrongly, or in the other alphabet, is not passed on either.
+fn basic(value: &HeaderValue) -> Option<(String, String)> {
+    let text = value.to_str().ok()?.trim_matches([' ', '\t']);
+    let (scheme, credential) = text.split_once([' ', '\t'])?;
+    if !scheme.eq_ignore_ascii_case("Basic") {
+        return None;
+    }
+    let plain = credential
+        .trim_matches([' ', '\t', '='])
+        .replace('-', "+")
+        .replace('_', "/");
+    // The last bytes, which a group of less than four characters holds, decide nothing.
+    let groups = plain.get(..plain.len() - plain.len() % 4)?;
+    let decoded = BASE64_NOPAD.decode(groups.as_bytes()).ok()?;
+    let text = String::from_utf8_lossy(&decoded);
+    let (name, password) = text.split_once(':').unwrap_or((&text, ""));
+    Some((name.to_owned(), password.to_owned()))
 }
 
 /// Takes our cookies out of every `Cookie` header.

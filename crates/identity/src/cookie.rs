@@ -98,12 +98,18 @@ pub fn pairs(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
         .take(MAX_PAIRS)
 }
 
-/// The values of the cookies of exactly that name, four at most.
-pub fn values<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a str> {
-    pairs(headers)
-        .filter(move |(one, _)| *one == name)
-        .map(|(_, value)| value)
-        .take(MAX_VALUES)
+/// The values of the cookies of exactly that name, in order; of more than four, the last four.
+/// Browsers send those of longer paths first (RFC 6265, section 5.4) and ours have the shortest
+/// there is, so what somebody planted at any number of paths does not push ours out.
+pub fn values<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+    let mut last = [None; MAX_VALUES];
+    for (_, value) in pairs(headers).filter(|(one, _)| *one == name) {
+        last.rotate_left(1);
+        if let Some(end) = last.last_mut() {
+            *end = Some(value);
+        }
+    }
+    last.into_iter().flatten()
 }
 
 /// What is left of a `Cookie` header's value for a pod.

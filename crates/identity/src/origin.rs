@@ -7,6 +7,7 @@
 
 use http::header::{HOST, HeaderName, ORIGIN, UPGRADE};
 use http::{HeaderMap, Method};
+use nogoo9_model::origins::AllowedOrigins;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
@@ -36,6 +37,16 @@ pub fn cookie_counts(method: &Method, headers: &HeaderMap, host: &str) -> bool {
         return only(headers, &ORIGIN).is_some_and(|origin| is_origin_of(origin, host));
     }
     (safe || *method == Method::OPTIONS) && !upgrade
+}
+
+/// The origin that the request names, if it is one of `allowed`. For such a page the cookie counts as
+/// for the host's own: the browser writes `Origin`, and no page can change it.
+#[must_use]
+pub fn allowed_origin<'a>(headers: &'a HeaderMap, allowed: &AllowedOrigins) -> Option<&'a str> {
+    if allowed.is_empty() {
+        return None;
+    }
+    only(headers, &ORIGIN).filter(|origin| allowed.contains(origin))
 }
 
 /// The `Host` header, if there is exactly one.

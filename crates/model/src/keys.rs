@@ -44,6 +44,8 @@ pub const WORKSPACE_TYPE: &str = "nogoo9/workspace-type";
 pub const WORKSPACE_AUTH_MODE: &str = "nogoo9/workspace-auth-mode";
 /// Annotation: who besides the owner may open the pages, see [`crate::access::Visibility`].
 pub const VISIBILITY: &str = "nogoo9/visibility";
+/// Annotation: other origins whose pages may use a session here, see [`crate::origins`].
+pub const ALLOW_ORIGINS: &str = "nogoo9/allow-origins";
 /// Annotation: JSON of what the user set at spawn.
 pub const SPAWN_INPUTS: &str = "nogoo9/spawn-inputs";
 /// Annotation: JSON `{"operation", "sourceUid"}` on a pod that an upgrade made.

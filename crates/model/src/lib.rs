@@ -19,6 +19,7 @@ pub mod limit;
 pub mod mode;
 pub mod name;
 pub mod operation;
+pub mod origins;
 pub mod personal_token;
 pub mod pod;
 pub mod probe;

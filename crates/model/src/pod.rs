@@ -3,6 +3,7 @@
 
 use crate::access::Visibility;
 use crate::container::{Trouble, restarts, trouble};
+use crate::origins::AllowedOrigins;
 use crate::{UnixSeconds, keys};
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use serde::{Deserialize, Serialize};
@@ -74,6 +75,8 @@ pub struct Serving {
     pub port: u16,
     /// Who besides the owner may open it.
     pub visibility: Visibility,
+    /// Whose pages beside its own may use a session on its host.
+    pub allow_origins: AllowedOrigins,
     /// Whether path mode takes `/route/{id}` off the path.
     pub strip_prefix: bool,
     /// Whether identity headers are added (no-crd's `no-auth` leaves them out).
@@ -250,6 +253,7 @@ impl PodView {
                     .filter(|port| *port != 0)
                     .unwrap_or(keys::DEFAULT_PORT),
                 visibility: Visibility::parse(annotation(keys::VISIBILITY)),
+                allow_origins: AllowedOrigins::parse(annotation(keys::ALLOW_ORIGINS)),
                 strip_prefix: annotation(keys::STRIP_PREFIX) != Some("false"),
                 identity_headers: annotation(keys::WORKSPACE_AUTH_MODE) != Some("no-auth"),
             },

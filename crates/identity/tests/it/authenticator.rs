@@ -3,10 +3,12 @@
 use crate::support::{
     HOST, NOW, Signer, authenticator, claims, claims_but, session, session_signer,
 };
+use data_encoding::{BASE64, BASE64URL};
 use http::header::{AUTHORIZATION, COOKIE};
 use http::{HeaderMap, HeaderValue, Method};
 use nogoo9_identity::session::Session;
 use nogoo9_identity::{Authenticated, TokenError, Via};
+use nogoo9_model::origins::AllowedOrigins;
 use serde_json::json;
 
 fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
@@ -190,6 +192,89 @@ fn a_pod_sees_none_of_ours_and_all_of_its_own() {
     let mut map = headers(&[("authorization", &ours), ("cookie", "nogoo9=t")]);
     door.strip(&mut map);
     assert!(map.is_empty(), "{map:?}");
+}
+
+#[test]
+fn a_token_in_a_name_or_password_proves_nothing_and_reaches_no_pod() {
+    let (provider, signer) = (Signer::ed25519("k"), session_signer());
+    let door = authenticator(&provider, &signer);
+    let jwt = provider.sign(&claims());
+    let personal = "ng9_abcdefghijklmnopqrstuvwxyz234567";
+    let ours = [
+        format!("git:{personal}"),
+        format!("{personal}:x-oauth-basic"),
+        format!("{personal}:"),
+        personal.to_owned(),
+        format!("__token__:{jwt}"),
+        format!("{jwt}:"),
+    ];
+    for text in ours {
+        let padded = BASE64.encode(text.as_bytes());
+        let bare = padded.trim_end_matches('=');
+        for credential in [
+            format!("Basic {padded}"),
+            format!("basic\t{bare} "),
+            format!("BASIC  {}", BASE64URL.encode(text.as_bytes())),
+        ] {
+            let mut map = headers(&[("authorization", &credential)]);
+            assert_eq!(
+                door.authenticate(&Method::GET, &map, HOST, NOW),
+                Ok(None),
+                "{text}"
+            );
+            assert_eq!(door.personal_token(&map), None, "{text}");
+            door.strip(&mut map);
+            assert!(map.is_empty(), "{credential}: {map:?}");
+        }
+    }
+    // The application's own: names, passwords and other issuers' tokens.
+    let theirs = provider.sign(&claims_but(&json!({"aud": "app"})));
+    for text in ["a:b", ":", "", "ng9:x", "x:a ng9_y", &format!("x:{theirs}")] {
+        let credential = format!("Basic {}", BASE64.encode(text.as_bytes()));
+        let mut map = headers(&[("authorization", &credential)]);
+        door.strip(&mut map);
+        assert_eq!(map[AUTHORIZATION], credential.as_str(), "{text}");
+    }
+    for odd in ["Basic", "Basic !", "Basic \t", "Basic YTpi YTpi"] {
+        let mut map = headers(&[("authorization", odd)]);
+        door.strip(&mut map);
+        assert_eq!(map[AUTHORIZATION], odd);
+    }
+}
+
+#[test]
+fn pages_of_allowed_origins_may_use_a_session_and_no_others() {
+    let (provider, signer) = (Signer::ed25519("k"), session_signer());
+    let door = authenticator(&provider, &signer);
+    let token = signer.sign_session(&session(), HOST, NOW).expect("a token");
+    let cookie = format!("__Host-nogoo9={token}");
+    let allowed = AllowedOrigins::parse(Some("https://docs.ws.example.org"));
+    let ask = |method: &Method, pairs: &[(&'static str, &str)], allowed: &AllowedOrigins| {
+        let mut pairs = pairs.to_vec();
+        pairs.push(("cookie", &cookie));
+        let found = door.authenticate_for(method, &headers(&pairs), HOST, allowed, NOW);
+        found.expect("no bearer").is_some()
+    };
+    let docs = ("origin", "https://docs.ws.example.org");
+    let socket = [("sec-fetch-site", "same-site"), ("upgrade", "websocket")];
+    for (pairs, counts) in [
+        (vec![docs], true),
+        (vec![docs, ("sec-fetch-site", "same-site")], true),
+        (vec![docs, socket[0], socket[1]], true),
+        (vec![("origin", "https://evil.ws.example.org")], false),
+        (vec![docs, docs], false),
+        (vec![("origin", "null")], false),
+        (vec![("sec-fetch-site", "same-site")], false),
+        (vec![("referer", "https://docs.ws.example.org/")], false),
+        // Its own pages as ever.
+        (vec![("sec-fetch-site", "same-origin")], true),
+    ] {
+        for method in [Method::POST, Method::PUT, Method::DELETE] {
+            assert_eq!(ask(&method, &pairs, &allowed), counts, "{method} {pairs:?}");
+        }
+        let without = ask(&Method::POST, &pairs, &AllowedOrigins::NONE);
+        assert_eq!(without, counts && !pairs.contains(&docs), "{pairs:?}");
+    }
 }
 
 #[tokio::test]

@@ -78,6 +78,13 @@ fn a_cookie_of_other_bytes_hides_none_of_ours() {
 fn looking_is_bounded() {
     let flood = "nogoo9=x; ".repeat(100);
     assert_eq!(values(&headers(&[&flood]), "nogoo9").count(), 4);
+    // Planted at longer paths, others come first: ours, of the shortest, is among the last.
+    let planted: Vec<String> = (0..50).map(|n| format!("nogoo9={n}")).collect();
+    let map = headers(&[&planted.join("; "), "a=1; nogoo9=own", "nogoo9=late"]);
+    assert_eq!(
+        values(&map, "nogoo9").collect::<Vec<_>>(),
+        ["48", "49", "own", "late"]
+    );
     let many = "a=b; ".repeat(2000) + "nogoo9=x";
     assert_eq!(values(&headers(&[&many]), "nogoo9").count(), 0);
 }

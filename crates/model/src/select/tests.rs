@@ -31,6 +31,7 @@ pub(crate) fn pod(uid: &str, generation: u32) -> PodView {
         serving: Serving {
             port: 3000,
             visibility: Visibility::Private,
+            allow_origins: Default::default(),
             strip_prefix: true,
             identity_headers: true,
         },
