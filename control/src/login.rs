@@ -10,7 +10,6 @@
 //! | `GET /.nogoo9/login?code=&return=` | on the workspace's host: code for cookie |
 //! | `POST /.nogoo9/renew` | for proxies: do these sessions go on, and by which tokens |
 //! | `GET /.well-known/nogoo9-session-keys.json` | public keys for proxies |
-//! | `GET /.well-known/oauth-protected-resource[/mcp]` | where MCP clients get tokens |
 //!
 //! What must be remembered between two requests of a login or a hand-over is in a signed cookie or
 //! code ([`nogoo9_identity::code`]). A session has a record ([`crate::session`]), which decides every
@@ -20,6 +19,7 @@ mod callback;
 mod config;
 mod handover;
 pub mod keys;
+mod limited;
 mod logout;
 mod page;
 mod params;
@@ -32,6 +32,7 @@ mod start;
 mod well_known;
 
 pub use config::LoginConfig;
+pub(crate) use limited::too_many;
 pub use provider::ProviderError;
 pub use renew::{Kept, Renewal};
 pub use return_path::{safe_return, safe_workspace_return};
@@ -62,6 +63,7 @@ pub struct Login {
     codes: Codes,
     provider: Provider,
     turns: renew::Turns,
+    giving_back: logout::GivingBack,
     clock: Clock,
 }
 
@@ -82,6 +84,7 @@ impl Login {
             codes: Codes::new(issuer, public.clone()),
             provider: Provider::new(&config),
             turns: renew::Turns::default(),
+            giving_back: logout::GivingBack::default(),
             config,
             policy,
             keys,
@@ -122,13 +125,5 @@ pub fn router(login: Arc<Login>) -> Router {
             post(renewals::renew).layer(DefaultBodyLimit::max(renewals::MAX_BODY)),
         )
         .route(well_known::SESSION_KEYS, get(well_known::session_keys))
-        .route(
-            nogoo9_identity::challenge::METADATA_PATH,
-            get(well_known::protected_resource),
-        )
-        .route(
-            well_known::RESOURCE_MCP,
-            get(well_known::protected_resource),
-        )
         .with_state(login)
 }

@@ -4,18 +4,22 @@
 //! at a time. Every call has a timeout (see [`nogoo9_identity::http_client`]) and a size limit.
 
 mod call;
+mod metadata;
+mod revoke;
 mod verify;
 
 use super::config::LoginConfig;
-use call::Caller;
+use call::{CallError, Caller};
+use metadata::{Metadata, revocation, scopes};
 use nogoo9_identity::Roots;
 use nogoo9_identity::code::LoginState;
+use nogoo9_runtime::audit::Outcome;
 use openidconnect::core::{CoreAuthenticationFlow, CoreClient, CoreClientAuthMethod, CoreIdToken};
 use openidconnect::{
-    AccessToken, AuthType, AuthorizationCode, ClientId, ClientSecret, CsrfToken, IssuerUrl,
-    LogoutRequest, Nonce, OAuth2TokenResponse, PkceCodeChallenge, PkceCodeVerifier,
-    PostLogoutRedirectUrl, ProviderMetadataWithLogout, RedirectUrl, RefreshToken,
-    RequestTokenError, Scope, TokenResponse,
+    AccessToken, AsyncHttpClient as _, AuthType, AuthorizationCode, ClientId, ClientSecret,
+    CsrfToken, IssuerUrl, LogoutRequest, Nonce, OAuth2TokenResponse, PkceCodeChallenge,
+    PkceCodeVerifier, PostLogoutRedirectUrl, RedirectUrl, RefreshToken, RequestTokenError,
+    TokenResponse,
 };
 use serde_json::{Map, Value};
 use std::sync::{Arc, OnceLock};
@@ -29,6 +33,8 @@ use verify::{Refusal, payload, verify};
 const FRESH: Duration = Duration::from_secs(300);
 /// For how long a failed discovery speaks for those who waited for it.
 const FAILED: Duration = Duration::from_secs(1);
+/// Longest wait for the provider's document of somebody who signs out.
+const LEAVING: Duration = Duration::from_secs(3);
 /// Least time between two discoveries that an unknown key causes.
 const MIN_GAP: Duration = Duration::from_secs(10);
 
@@ -65,6 +71,16 @@ pub enum ProviderError {
 }
 
 impl ProviderError {
+    /// As the audit trail has it.
+    pub(super) fn outcome(&self) -> Outcome<'static> {
+        match self {
+            Self::Unreachable(_) => Outcome::Failed("provider_unreachable"),
+            Self::Refused(_) => Outcome::Refused("provider_refused"),
+            Self::Unverified(_) => Outcome::Refused("id_token"),
+            Self::Setup(_) => Outcome::Failed("setup"),
+        }
+    }
+
     /// Whether the provider says of the person, and not of us or itself, that it is over.
     pub(super) fn says_no(&self) -> bool {
         matches!(self, Self::Refused(code) if NO.contains(&code.as_str()))
@@ -109,7 +125,7 @@ pub(super) struct Provider {
 
 #[derive(Default)]
 struct Known {
-    metadata: Option<(Arc<ProviderMetadataWithLogout>, Instant)>,
+    metadata: Option<(Arc<Metadata>, Instant)>,
     failure: Option<(ProviderError, Instant)>,
 }
 
@@ -150,7 +166,8 @@ impl Provider {
 
     /// Where to send somebody who wants to sign in.
     pub(super) async fn depart(&self, return_to: String) -> Result<Departure, ProviderError> {
-        let client = self.client(&*self.metadata(FRESH).await?)?;
+        let metadata = self.metadata(FRESH).await?;
+        let client = self.client(&metadata)?;
         let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
         let mut request = client
             .authorize_url(
@@ -159,7 +176,7 @@ impl Provider {
                 || Nonce::new_random_len(RANDOM_LEN),
             )
             .set_pkce_challenge(challenge)
-            .add_scopes(self.scopes.iter().cloned().map(Scope::new));
+            .add_scopes(scopes(&self.scopes, &metadata));
         if let Some(resource) = &self.resource {
             request = request.add_extra_param("resource", resource);
         }
@@ -264,9 +281,18 @@ impl Provider {
         }
     }
 
-    /// Where to send somebody who signs out, if the provider has such a place and can be asked.
+    /// Where to send somebody who signs out, if the provider has such a place and can be asked. Whoever
+    /// signs out does not wait long for a provider that is away or slow.
+    ///
+    /// Says which client it is about, and not by `id_token_hint` which person: the browser has their
+    /// session there, and a token has no place in an address that is kept in histories and logs. A
+    /// provider may then ask them whether they mean it (RP-Initiated Logout 1.0, section 2).
     pub(super) async fn leave(&self, back_to: &Url) -> Option<Url> {
-        let metadata = self.metadata(FRESH).await.ok()?;
+        let metadata = match tokio::time::timeout(LEAVING, self.metadata(FRESH)).await {
+            Ok(Ok(metadata)) => metadata,
+            // What it said before is likely to hold still.
+            Ok(Err(_)) | Err(_) => self.known.try_lock().ok()?.metadata.clone()?.0,
+        };
         let end = metadata
             .additional_metadata()
             .end_session_endpoint
@@ -277,12 +303,31 @@ impl Provider {
         Some(request.http_get_url())
     }
 
+    /// Has the provider take back a refresh token, if it does that.
+    pub(super) async fn take_back(&self, token: &str) -> Result<(), ProviderError> {
+        let metadata = self.metadata(FRESH).await?;
+        let Some(at) = revocation(&metadata) else {
+            return Ok(());
+        };
+        let asker = revoke::Asker {
+            id: &self.client_id,
+            secret: self.client_secret.as_ref(),
+            in_body: self.secret_in_body(&metadata),
+        };
+        let setup = |error: openidconnect::http::Error| ProviderError::Setup(error.to_string());
+        let request = revoke::request(&at, token, &asker).map_err(setup)?;
+        let away = |error: CallError| ProviderError::Unreachable(explain(&error));
+        let answer = self.http()?.call(request).await.map_err(away)?;
+        if answer.status().is_success() {
+            Ok(())
+        } else {
+            Err(ProviderError::Refused(answer.status().to_string()))
+        }
+    }
+
     /// The discovery document with its keys, no older than `max_age`. The lock is held while it is
     /// fetched, so that many who come at once cause one request.
-    async fn metadata(
-        &self,
-        max_age: Duration,
-    ) -> Result<Arc<ProviderMetadataWithLogout>, ProviderError> {
+    async fn metadata(&self, max_age: Duration) -> Result<Arc<Metadata>, ProviderError> {
         let mut known = self.known.lock().await;
         if let Some((metadata, at)) = &known.metadata
             && at.elapsed() < max_age
@@ -310,11 +355,11 @@ impl Provider {
         }
     }
 
-    async fn discover(&self) -> Result<ProviderMetadataWithLogout, ProviderError> {
+    async fn discover(&self) -> Result<Metadata, ProviderError> {
         let issuer = IssuerUrl::new(self.issuer.clone())
             .map_err(|_| ProviderError::Setup("the issuer is not a URL".to_owned()))?;
         let http = self.http()?;
-        ProviderMetadataWithLogout::discover_async(issuer, http)
+        Metadata::discover_async(issuer, http)
             .await
             .map_err(|error| ProviderError::Unreachable(explain(&error)))
     }
@@ -328,7 +373,7 @@ impl Provider {
         Ok(self.http.get_or_init(|| made))
     }
 
-    fn client(&self, metadata: &ProviderMetadataWithLogout) -> Result<Client, ProviderError> {
+    fn client(&self, metadata: &Metadata) -> Result<Client, ProviderError> {
         let redirect = RedirectUrl::new(self.redirect_uri.clone())
             .map_err(|_| ProviderError::Setup("the public URL is not a URL".to_owned()))?;
         let client = CoreClient::from_provider_metadata(
@@ -337,16 +382,20 @@ impl Provider {
             self.client_secret.clone(),
         )
         .set_redirect_uri(redirect);
-        let methods = metadata.token_endpoint_auth_methods_supported();
-        let knows = |method| methods.is_some_and(|known| known.contains(&method));
-        let in_body = self.client_secret.is_some()
-            && knows(CoreClientAuthMethod::ClientSecretPost)
-            && !knows(CoreClientAuthMethod::ClientSecretBasic);
-        Ok(if in_body {
+        Ok(if self.secret_in_body(metadata) {
             client.set_auth_type(AuthType::RequestBody)
         } else {
             client
         })
+    }
+
+    /// Whether the provider takes our secret in the body only.
+    fn secret_in_body(&self, metadata: &Metadata) -> bool {
+        let methods = metadata.token_endpoint_auth_methods_supported();
+        let knows = |method| methods.is_some_and(|known| known.contains(&method));
+        self.client_secret.is_some()
+            && knows(CoreClientAuthMethod::ClientSecretPost)
+            && !knows(CoreClientAuthMethod::ClientSecretBasic)
     }
 }
 

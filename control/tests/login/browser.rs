@@ -14,6 +14,7 @@ use nogoo9_identity::keys::SigningKey;
 use nogoo9_identity::policy::{ClaimPolicy, SessionRoles};
 use nogoo9_identity::session::{SessionSigner, Sessions};
 use nogoo9_model::renew;
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -28,6 +29,8 @@ pub(crate) const WORKSPACE: &str = "dev.localhost:9009";
 /// An edge with one browser before it.
 pub(crate) struct Browser {
     router: Router,
+    /// What stands behind it.
+    pub(crate) login: Arc<Login>,
     /// Another control of the same edge.
     pub(crate) standby: Router,
     keys: Keyring,
@@ -63,12 +66,12 @@ pub(crate) fn config(issuer: &str) -> LoginConfig {
     LoginConfig {
         public_url: "http://localhost:9009/".parse().expect("a URL"),
         workspace_domain: CONSOLE.to_owned(),
+        path_host: None,
         issuer: issuer.to_owned(),
         issuer_roots: nogoo9_identity::Roots::default(),
         client_id: "nogoo9".to_owned(),
         client_secret: None,
         resource: Some("http://localhost:9009/mcp".to_owned()),
-        audience: "http://localhost:9009/mcp".to_owned(),
         scopes: vec!["profile".to_owned()],
         limits: Limits::default(),
         session_roles: SessionRoles::all(),
@@ -111,11 +114,13 @@ impl Browser {
             let now = Arc::new(move || edges.now());
             let (policy, cluster) = (Arc::clone(&policy), server.cluster.clone());
             let login = Login::new(config.clone(), policy, keys.clone(), cluster, now);
-            router(Arc::new(adjust(login)))
+            Arc::new(adjust(login))
         };
+        let login = control();
         Self {
-            router: control(),
-            standby: control(),
+            router: router(Arc::clone(&login)),
+            login,
+            standby: router(control()),
             keys,
             server,
             sessions,
@@ -300,6 +305,15 @@ impl Answer {
             .to_str()
             .expect("ASCII");
         assert!(policy.starts_with("default-src 'none'"), "{policy}");
+        assert!(policy.contains("frame-ancestors 'none'"), "{policy}");
+        // The one style that it allows is the page's own.
+        let style = self.body.split("<style>").nth(1).expect("a style");
+        let style = style.split("</style>").next().expect("its end");
+        let hash = data_encoding::BASE64.encode(&Sha256::digest(style.as_bytes()));
+        let allowed = format!("style-src 'sha256-{hash}'");
+        assert!(policy.contains(&allowed) && !policy.contains("unsafe"), "{policy}");
+        assert_eq!(self.headers["cross-origin-opener-policy"], "same-origin");
+        assert!(self.headers.contains_key("permissions-policy"));
         let link = format!(
             "<a class=\"go\" href=\"{}\">Try again</a>",
             again.replace('&', "&amp;")

@@ -13,6 +13,9 @@ use sha2::{Digest, Sha256, Sha512};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::net::TcpSocket;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use url::Url;
 
@@ -39,6 +42,14 @@ pub(crate) struct Whims {
     pub(crate) no_refresh: Option<(u16, String)>,
     /// Takes secrets in the body only.
     pub(crate) secret_in_body: bool,
+    /// How long each call takes.
+    pub(crate) takes: Duration,
+    /// Sent instead of the discovery document.
+    pub(crate) no_discovery: Option<(u16, String)>,
+    /// The scopes that it says it knows.
+    pub(crate) scopes: Option<Vec<&'static str>>,
+    /// Takes tokens back.
+    pub(crate) revokes: bool,
 }
 
 /// A form and an `Authorization` header.
@@ -56,18 +67,27 @@ pub(crate) struct Provider {
     refresh_tokens: Mutex<BTreeMap<String, String>>,
     given: AtomicUsize,
     codes: Mutex<BTreeMap<String, BTreeMap<String, String>>>,
+    /// What came to be taken back.
+    pub(crate) taken_back: watch::Sender<Vec<Exchange>>,
     keys: [SigningKey; 3],
     server: Mutex<Option<JoinHandle<()>>>,
+    /// Keeps the address while nobody answers there.
+    place: Mutex<TcpSocket>,
 }
 
 impl Provider {
     pub(crate) async fn start() -> Arc<Self> {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
-            .await
-            .expect("a port");
-        let address = listener.local_addr().expect("an address");
+        let provider = Self::away();
+        provider.come_back();
+        provider
+    }
+
+    /// One that does not answer yet.
+    pub(crate) fn away() -> Arc<Self> {
+        let place = place(([127, 0, 0, 1], 0).into());
+        let address = place.local_addr().expect("an address");
         let key = || SigningKey::generate().expect("a key");
-        let provider = Arc::new(Self {
+        Arc::new(Self {
             issuer: format!("http://{address}"),
             whims: Mutex::default(),
             exchanges: Mutex::default(),
@@ -76,26 +96,41 @@ impl Provider {
             refresh_tokens: Mutex::default(),
             given: AtomicUsize::new(0),
             codes: Mutex::default(),
+            taken_back: watch::Sender::default(),
             keys: [key(), key(), key()],
             server: Mutex::default(),
-        });
+            place: Mutex::new(place),
+        })
+    }
+
+    /// Answers, for the first time or again, where it always did.
+    pub(crate) fn come_back(self: &Arc<Self>) {
+        let mut kept = self.place.lock().expect("no panic");
+        let address = kept.local_addr().expect("an address");
+        let listener = std::mem::replace(&mut *kept, place(address));
+        let listener = listener.listen(128).expect("it listens");
         let router = Router::new()
             .route("/.well-known/openid-configuration", get(discovery))
             .route("/jwks", get(jwks))
             .route("/token", post(token))
-            .with_state(Arc::clone(&provider));
+            .route("/revoke", post(revoke))
+            .with_state(Arc::clone(self));
         let server = tokio::spawn(async move {
             axum::serve(listener, router).await.expect("serving");
         });
-        *provider.server.lock().expect("no panic") = Some(server);
-        provider
+        *self.server.lock().expect("no panic") = Some(server);
+    }
+
+    async fn pace(&self) {
+        let takes = self.whims.lock().expect("no panic").takes;
+        tokio::time::sleep(takes).await;
     }
 
     pub(crate) fn whims(&self, change: impl FnOnce(&mut Whims)) {
         change(&mut self.whims.lock().expect("no panic"));
     }
 
-    /// Stops answering, for good.
+    /// Stops answering.
     pub(crate) async fn go_away(&self) {
         let server = self
             .server
@@ -214,13 +249,26 @@ impl Drop for Provider {
     }
 }
 
+/// A socket at an address that others of these may share, so that nobody else takes it.
+fn place(address: std::net::SocketAddr) -> TcpSocket {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_reuseaddr(true).expect("it may be used again");
+    socket.set_reuseport(true).expect("it may be shared");
+    socket.bind(address).expect("a port");
+    socket
+}
+
 pub(crate) fn now() -> i64 {
     jiff::Timestamp::now().as_second()
 }
 
 async fn discovery(State(provider): State<Arc<Provider>>) -> Response {
     provider.discoveries.fetch_add(1, Ordering::SeqCst);
+    provider.pace().await;
     let whims = provider.whims.lock().expect("no panic");
+    if let Some((status, body)) = whims.no_discovery.clone() {
+        return said(status, body);
+    }
     let at = |path: &str| format!("{}{path}", provider.issuer);
     let mut document = json!({
         "issuer": provider.issuer,
@@ -240,10 +288,38 @@ async fn discovery(State(provider): State<Arc<Provider>>) -> Response {
             .expect("an object")
             .remove("end_session_endpoint");
     }
+    if let Some(scopes) = &whims.scopes {
+        document["scopes_supported"] = json!(scopes);
+    }
+    if whims.revokes {
+        document["revocation_endpoint"] = json!(at("/revoke"));
+    }
     Json(document).into_response()
 }
 
+/// RFC 7009, section 2.
+async fn revoke(
+    State(provider): State<Arc<Provider>>,
+    headers: HeaderMap,
+    RawForm(form): RawForm,
+) -> StatusCode {
+    provider.pace().await;
+    let form: BTreeMap<String, String> = url::form_urlencoded::parse(&form).into_owned().collect();
+    let mut tokens = provider.refresh_tokens.lock().expect("no panic");
+    tokens.remove(&form["token"]);
+    provider
+        .taken_back
+        .send_modify(|all| all.push((form, credentials(&headers))));
+    StatusCode::OK
+}
+
+fn credentials(headers: &HeaderMap) -> Option<String> {
+    let credentials = headers.get(header::AUTHORIZATION);
+    credentials.map(|value| value.to_str().expect("ASCII").to_owned())
+}
+
 async fn jwks(State(provider): State<Arc<Provider>>) -> Response {
+    provider.pace().await;
     let published = if provider.whims.lock().expect("no panic").rotated {
         2
     } else {
@@ -264,13 +340,12 @@ async fn token(
     RawForm(form): RawForm,
 ) -> Response {
     let form: BTreeMap<String, String> = url::form_urlencoded::parse(&form).into_owned().collect();
-    let credentials = headers.get(header::AUTHORIZATION);
-    let credentials = credentials.map(|value| value.to_str().expect("ASCII").to_owned());
+    provider.pace().await;
     provider
         .exchanges
         .lock()
         .expect("no panic")
-        .push((form.clone(), credentials));
+        .push((form.clone(), credentials(&headers)));
     let instead = provider.whims.lock().expect("no panic").instead.clone();
     if let Some((status, body)) = instead {
         return said(status, body);
