@@ -28,6 +28,12 @@ test: deps-test ## Unit, property and black-box tests over real processes, brows
 	$(CARGO) build --workspace --bins
 	$(CARGO) test --workspace
 
+.PHONY: login
+login: deps-login ## Sign in with a browser at three providers in turn: ours, oidc-provider, zitadel/oidc's example
+	$(CARGO) build --workspace --bins
+	tests/providers/zitadel/build.sh
+	NOGOO9_TEST_PROVIDER=dev,oidc-provider,zitadel $(CARGO) test -p nogoo9-tests --test login
+
 .PHONY: kill
 kill: deps-test ## kill -9 of control at every call of an upgrade, before and after it, with traffic all along
 	$(CARGO) build --workspace --bins
@@ -50,6 +56,8 @@ SECONDS_EACH ?= 60
 fuzz: deps-build ## Mutated tokens, cookies, headers and key sets for a minute each: no panic, none accepted
 	NOGOO9_FUZZ_SECONDS=$(SECONDS_EACH) \
 	  $(CARGO) test -p nogoo9-identity --test it fuzz:: -- --nocapture --test-threads=2
+	NOGOO9_FUZZ_SECONDS=$(SECONDS_EACH) \
+	  $(CARGO) test -p nogoo9-proxy --test edge fuzz:: -- --nocapture
 
 .PHONY: lint
 lint: deps-build deps-lint ## Formatting, lints, and who may depend on whom
@@ -107,6 +115,11 @@ deps-lint:
 .PHONY: deps-test
 deps-test:
 	@scripts/deps.sh test
+	@scripts/ui.sh
+
+.PHONY: deps-login
+deps-login:
+	@scripts/deps.sh login
 	@scripts/ui.sh
 
 .PHONY: deps-cluster

@@ -16,13 +16,13 @@ const SHOTS = new URL('shots/', import.meta.url).pathname;
 export const shot = (page, name) => page.screenshot({ path: `${SHOTS}${name}.png`, fullPage: true });
 
 /** Starts a browser, runs `main` and prints what it returns. The browser ends in any case. */
-export async function scenario(main) {
+export async function scenario(main, flags = []) {
   mkdirSync(SHOTS, { recursive: true });
   const browser = await chromium.launch({
     executablePath: process.env.CHROMIUM || '/usr/bin/chromium',
     args: [
       '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run',
-      '--disable-background-networking', '--disable-component-update', '--disable-sync',
+      '--disable-background-networking', '--disable-component-update', '--disable-sync', ...flags,
     ],
   });
   try {
