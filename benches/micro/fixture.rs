@@ -82,5 +82,6 @@ pub(crate) fn router() -> Router {
             port: None,
         },
         path_mode: true,
+        path_host: None,
     })
 }

@@ -117,6 +117,7 @@ mod tests {
         Route {
             owner: "alice".to_owned(),
             visibility: Visibility::Private,
+            allow_origins: Default::default(),
             backends: uids.iter().map(|uid| pod(uid)).collect(),
             status: Status::Serving,
             recreating: false,

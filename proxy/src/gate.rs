@@ -2,6 +2,7 @@
 //! without waiting and without side effects.
 
 mod asked;
+mod cross_origin;
 mod sign_in;
 
 use crate::personal::Verdict;
@@ -9,12 +10,12 @@ use crate::reply::Reply;
 use crate::route::{Mode, Place, Router, Target};
 use crate::table::{Route, Status, Table, Workspace};
 use crate::tunnel::handshake::wants_websocket;
-use http::header::{ACCEPT, HOST, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, HOST, UPGRADE, WWW_AUTHENTICATE};
 use http::{Method, StatusCode};
 use nogoo9_identity::session::Freshness;
 use nogoo9_identity::{Authenticator, TokenError, Verified, Via, challenge};
 use nogoo9_model::UnixSeconds;
-use nogoo9_model::access::{Action, Denied, Target as Object, Visibility, may};
+use nogoo9_model::access::{Action, Caller, Denied, Target as Object, Visibility, may};
 use percent_encoding::{CONTROLS, utf8_percent_encode};
 use pingora::http::RequestHeader;
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub struct Gate {
     /// URL of the console.
     pub console: Url,
     challenge_at: String,
+    /// The scope that opening a page needs, if scopes count.
+    scope: Option<&'static str>,
 }
 
 /// What is done with a request.
@@ -159,6 +162,16 @@ impl Gate {
             auth,
             console,
             challenge_at,
+            scope: None,
+        }
+    }
+
+    /// Where scopes count, challenges name the one that opening a page needs.
+    #[must_use]
+    pub fn with_scopes(self, count: bool) -> Self {
+        Self {
+            scope: count.then(|| Action::Open.scope()),
+            ..self
         }
     }
 
@@ -213,7 +226,9 @@ impl Gate {
             Target::Control => Decision::Control {
                 host: host.to_ascii_lowercase(),
             },
-            Target::Internal => Decision::Reply(self.not_found(is_navigation(request))),
+            Target::Internal | Target::Nothing => {
+                Decision::Reply(self.not_found(is_navigation(request)))
+            }
             Target::Slash(id) => Decision::Reply(slash(id, request.uri.query())),
             Target::Workspace(place) => self.workspace(request, &place, now, proof),
         }
@@ -226,10 +241,7 @@ impl Gate {
         now: UnixSeconds,
         proof: Proof,
     ) -> Decision {
-        let host = match place.mode {
-            Mode::Host => self.router.workspace_host(&place.id),
-            Mode::Path => self.router.console_host(),
-        };
+        let host = self.bound_host(place);
         let wants = match place.ours {
             Some("login") if place.mode == Mode::Host => return Decision::Control { host },
             None => Wants::Page,
@@ -237,6 +249,10 @@ impl Gate {
             Some("start") if request.method == Method::POST => Wants::Start,
             Some(_) => return Decision::Reply(self.not_found(is_navigation(request))),
         };
+        let origins = self.allowed_origins(request, place);
+        if let Some(reply) = cross_origin::preflight(request, &origins) {
+            return Decision::Reply(reply);
+        }
         let html = match wants {
             Wants::Start => is_document(request),
             Wants::Page | Wants::Status => is_navigation(request),
@@ -251,9 +267,10 @@ impl Gate {
                 return Decision::AskPersonal;
             }
             Proof::Headers { session, .. } => {
+                let (method, headers) = (&request.method, &request.headers);
                 let proven = self
                     .auth
-                    .authenticate(&request.method, &request.headers, &host, now);
+                    .authenticate_for(method, headers, &host, &origins, now);
                 match (proven, session) {
                     (Ok(Some(proof)), Session::Over) if proof.via == Via::Cookie => Ok(None),
                     (Ok(Some(proof)), Session::GoesOn(newest)) if proof.via == Via::Cookie => {
@@ -278,7 +295,7 @@ impl Gate {
                 };
                 return Decision::Reply(self.sign_in(request, place.mode, &host, &back));
             }
-            Ok(None) => return Decision::Reply(self.unauthorized(None)),
+            Ok(None) => return Decision::Reply(self.unauthorized(None, place, &host)),
             Err(TokenError::UnknownKey | TokenError::KeysUnavailable) if !keys_fetched => {
                 return Decision::FetchKeys;
             }
@@ -288,11 +305,11 @@ impl Gate {
                     &format!("Nobody can be recognised: {error}."),
                 ));
             }
-            Err(error) => return Decision::Reply(self.unauthorized(Some(error))),
+            Err(error) => return Decision::Reply(self.unauthorized(Some(error), place, &host)),
         };
         // Whatever the workspace: what may not look opens none.
         if let Err(Denied::Scope { needed }) = may(&caller.caller, Action::Open, Object::Nothing) {
-            return Decision::Reply(self.insufficient_scope(needed));
+            return Decision::Reply(self.insufficient_scope(&caller.caller, needed));
         }
         let known = self.table.get(&place.id);
         if known.is_none() && !self.table.is_complete() {
@@ -347,6 +364,26 @@ impl Gate {
         }
     }
 
+    /// The host that sessions at `place` are bound to.
+    fn bound_host(&self, place: &Place<'_>) -> String {
+        match place.mode {
+            Mode::Host => self.router.workspace_host(&place.id),
+            Mode::Path => self.router.path_host(),
+        }
+    }
+
+    /// The workspace that a request is for, and the host that sessions for it are bound to.
+    #[must_use]
+    pub fn addressed(&self, request: &RequestHeader) -> Option<(String, String)> {
+        match self.router.target(host_of(request), request.uri.path()) {
+            Target::Workspace(place) => {
+                let host = self.bound_host(&place);
+                Some((place.id.into_owned(), host))
+            }
+            _ => None,
+        }
+    }
+
     /// What a workspace that has come to the table meanwhile is to whoever asked for it.
     #[must_use]
     pub fn admit(&self, asked: &Asked) -> Option<Opened> {
@@ -369,25 +406,13 @@ impl Gate {
     }
 
     /// The token counts and does not reach that far (RFC 6750, section 3.1).
-    fn insufficient_scope(&self, needed: &'static str) -> Reply {
+    fn insufficient_scope(&self, caller: &Caller, needed: &'static str) -> Reply {
         let message = Denied::Scope { needed }.to_string();
         let body = serde_json::json!({"code": "insufficient_scope", "message": message});
-        let challenge = challenge::challenge(&self.challenge_at, None, Some(needed));
+        let granted = caller.scopes.as_ref();
         Reply::json(StatusCode::FORBIDDEN, &body).with(
             WWW_AUTHENTICATE.as_str(),
-            format!("{challenge}, error=\"insufficient_scope\""),
-        )
-    }
-
-    fn unauthorized(&self, refused: Option<TokenError>) -> Reply {
-        let message = refused.map_or_else(
-            || format!("Sign in at {} first, or send a bearer token.", self.console),
-            |error| format!("The bearer token was refused: {error}."),
-        );
-        let body = serde_json::json!({"code": "unauthenticated", "message": message});
-        Reply::json(StatusCode::UNAUTHORIZED, &body).with(
-            WWW_AUTHENTICATE.as_str(),
-            challenge::challenge(&self.challenge_at, refused, None),
+            challenge::insufficient_scope(&self.challenge_at, granted, needed),
         )
     }
 }
@@ -437,8 +462,12 @@ pub(crate) fn is_navigation(request: &RequestHeader) -> bool {
     (request.method == Method::GET || request.method == Method::HEAD) && is_document(request)
 }
 
-/// Whether a browser loads a document: says so itself, or, being an old one, wants HTML.
+/// Whether a browser loads a document: says so itself, or, being an old one, wants HTML. What a script
+/// sends, and what asks for another protocol, is none.
 fn is_document(request: &RequestHeader) -> bool {
+    if request.headers.contains_key(UPGRADE) {
+        return false;
+    }
     let header = |name: &str| {
         request
             .headers
@@ -447,6 +476,9 @@ fn is_document(request: &RequestHeader) -> bool {
     };
     match header("sec-fetch-mode") {
         Some(mode) => mode.eq_ignore_ascii_case("navigate"),
-        None => header(ACCEPT.as_str()).is_some_and(|accept| accept.contains("text/html")),
+        None => {
+            let by_script = header("x-requested-with") == Some("XMLHttpRequest");
+            !by_script && header(ACCEPT.as_str()).is_some_and(|accept| accept.contains("text/html"))
+        }
     }
 }

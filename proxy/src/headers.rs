@@ -13,7 +13,7 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use pingora::http::RequestHeader;
 use std::net::IpAddr;
 
-pub use answer::{Mapping, add_cookie, from_pod};
+pub use answer::{Mapping, add_cookie, from_pod, let_read};
 
 /// Subject of the verified caller.
 pub const USER_SUB: &str = "X-User-Sub";
@@ -25,15 +25,30 @@ const VALUE: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b',');
 
 /// Beginnings of names by which proxies tell applications who is calling or where from. Compared in
 /// lower case with `-` for whatever is no letter or digit: CGI and its heirs turn all that into `_`.
-const CLAIMS: [&str; 8] = [
+const CLAIMS: [&str; 23] = [
     "x-user-",
     "x-forwarded-",
     "x-auth-request-",
+    "x-authenticated-",
+    "x-authentik-",
+    "x-webauth-",
     "x-workspace-jwt",
     "x-nogoo9-",
     "x-remote-",
+    "remote-",
+    "x-amzn-oidc-",
+    "x-goog-authenticated-user-",
+    "x-goog-iap-",
+    "x-ms-client-principal",
+    "cf-access-",
+    "tailscale-user-",
+    "ssl-client-",
+    "x-ssl-client-",
+    "x-client-cert",
     "x-real-ip",
-    "remote-user",
+    "x-client-ip",
+    "true-client-ip",
+    "cf-connecting-ip",
 ];
 
 /// Where a request came from, for the hop to control or a pod.

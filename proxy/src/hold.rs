@@ -242,6 +242,7 @@ mod tests {
         Route {
             owner: "alice".to_owned(),
             visibility: Visibility::Private,
+            allow_origins: Default::default(),
             backends: Box::new([]),
             status: Status::Away,
             recreating,

@@ -1,12 +1,12 @@
 //! Answers that the proxy gives itself: pages, redirects and errors.
 
 mod absent;
+mod limited;
 
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{
-    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION,
-    REFERRER_POLICY, RETRY_AFTER,
+    CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, RETRY_AFTER, X_FRAME_OPTIONS,
 };
 use pingora::http::ResponseHeader;
 use sha2::{Digest as _, Sha256};
@@ -29,18 +29,39 @@ const SCRIPT: &str = "(function(){var u=document.body.dataset.status;function p(
 
 const STYLE: &str = ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;margin:0;min-height:100vh;display:grid;place-items:center;background:light-dark(#f6f7f9,#14161a);color:light-dark(#1c2024,#e8eaed)}main{max-width:34rem;padding:2rem}h1{font-size:1.35rem;margin:0 0 .5rem}p{margin:.5rem 0;color:light-dark(#50575f,#a6adb5)}a{color:light-dark(#0b5cad,#7ab7ff)}button{font:inherit;font-weight:600;margin-top:1rem;padding:.6rem 1.2rem;border:0;border-radius:8px;cursor:pointer;background:light-dark(#0b5cad,#7ab7ff);color:light-dark(#fff,#14161a)}button:focus-visible,a:focus-visible{outline:3px solid light-dark(#1c2024,#e8eaed);outline-offset:2px}.b{width:100%;height:3px;overflow:hidden;background:light-dark(#dfe3e8,#2a2f36);border-radius:2px;margin-top:1.25rem}.b i{display:block;width:30%;height:100%;background:light-dark(#0b5cad,#7ab7ff);animation:m 1.4s ease-in-out infinite}@keyframes m{from{transform:translateX(-100%)}to{transform:translateX(340%)}}@media(prefers-reduced-motion:reduce){.b i{animation:none;width:100%}}";
 
-/// What pages may do: nothing but show themselves, and the one script.
+/// What pages may do: nothing but show themselves, and the one script. Nobody may frame them.
 static POLICY: LazyLock<String> = LazyLock::new(|| {
     let hash = |text: &str| data_encoding::BASE64.encode(&Sha256::digest(text.as_bytes()));
     format!(
         "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; connect-src 'self'; \
-         base-uri 'none'; form-action 'none'; frame-ancestors 'self'",
+         base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
         hash(STYLE),
         hash(SCRIPT),
     )
 });
 
+/// What every reply says beside its own headers; one of these that it has itself stands.
+const ALWAYS: [(&str, &str); 3] = [
+    ("cache-control", "no-store"),
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+];
+/// Parts a page from the window that opened it.
+const OPENER_POLICY: &str = "cross-origin-opener-policy";
+/// For a year, and for this host alone: what is under it is others' to decide.
+pub const TRANSPORT_SECURITY: &str = "max-age=31536000";
+
 impl Reply {
+    /// Nothing but headers.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self {
+            status: StatusCode::OK,
+            headers: Vec::new(),
+            body: Bytes::new(),
+        }
+    }
+
     /// Plain text.
     #[must_use]
     pub fn text(status: StatusCode, text: &str) -> Self {
@@ -83,6 +104,12 @@ impl Reply {
         self
     }
 
+    /// Sets a header in place of what it is now.
+    fn with_other(mut self, name: &'static str, value: String) -> Self {
+        self.headers.retain(|(one, _)| *one != name);
+        self.with(name, value)
+    }
+
     fn page(status: StatusCode, title: &str, body_attributes: &str, inner: &str) -> Self {
         let html = format!(
             "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -90,10 +117,17 @@ impl Reply {
              <title>{title}</title><style>{STYLE}</style></head>\
              <body{body_attributes}><main>{inner}</main></body></html>"
         );
-        let headers = vec![
-            (CONTENT_TYPE.as_str(), "text/html; charset=utf-8".to_owned()),
-            (CONTENT_SECURITY_POLICY.as_str(), POLICY.clone()),
+        let own = [
+            (CONTENT_TYPE.as_str(), "text/html; charset=utf-8"),
+            (CONTENT_SECURITY_POLICY.as_str(), POLICY.as_str()),
+            (X_FRAME_OPTIONS.as_str(), "DENY"),
+            (OPENER_POLICY, "same-origin"),
+            (
+                "permissions-policy",
+                "camera=(), geolocation=(), microphone=()",
+            ),
         ];
+        let headers = own.map(|(name, value)| (name, value.to_owned())).to_vec();
         Self {
             status,
             headers,
@@ -136,7 +170,16 @@ impl Reply {
             escape(message)
         );
         let page = Self::page(StatusCode::SERVICE_UNAVAILABLE, title, &attributes, &inner);
-        page.with(RETRY_AFTER.as_str(), "2")
+        // It stands in for a page of the workspace's own: in a frame, it shall come back as well, and in
+        // a window that another page opened, that one shall keep hold of it. There is nothing to be
+        // clicked on.
+        let policy = POLICY.replace("frame-ancestors 'none'", "frame-ancestors 'self'");
+        let mut page = page
+            .with_other(CONTENT_SECURITY_POLICY.as_str(), policy)
+            .with_other(X_FRAME_OPTIONS.as_str(), "SAMEORIGIN".to_owned())
+            .with(RETRY_AFTER.as_str(), "2");
+        page.headers.retain(|(name, _)| *name != OPENER_POLICY);
+        page
     }
 
     /// The status document: one word and a sentence.
@@ -198,15 +241,12 @@ impl Reply {
     /// # Errors
     /// A header value that cannot be one.
     pub fn head(&self) -> pingora::Result<Box<ResponseHeader>> {
-        let mut head = ResponseHeader::build(self.status, Some(self.headers.len() + 4))?;
-        head.insert_header(CACHE_CONTROL, "no-store")?;
-        head.insert_header("X-Content-Type-Options", "nosniff")?;
-        if !self
-            .headers
-            .iter()
-            .any(|(name, _)| *name == REFERRER_POLICY)
-        {
-            head.insert_header(REFERRER_POLICY, "no-referrer")?;
+        let room = self.headers.len() + ALWAYS.len() + 2;
+        let mut head = ResponseHeader::build(self.status, Some(room))?;
+        for (name, value) in ALWAYS {
+            if !self.headers.iter().any(|(own, _)| *own == name) {
+                head.insert_header(name, value)?;
+            }
         }
         head.insert_header(CONTENT_LENGTH, self.body.len().to_string())?;
         for (name, value) in &self.headers {
@@ -241,6 +281,38 @@ mod tests {
         let text = String::from_utf8(page.body.to_vec()).unwrap();
         assert!(text.contains("data-status=\"/route/&lt;x&gt;&quot;/.nogoo9/status\""));
         assert!(text.contains("role=\"status\">&lt;script&gt;</p>"));
+    }
+
+    #[test]
+    fn nobody_frames_a_page_but_a_waiting_one_its_own_workspace() {
+        let policies = |reply: &Reply| {
+            let head = reply.head().unwrap();
+            let one = |name: &str| {
+                let all: Vec<_> = head.headers.get_all(name).iter().collect();
+                assert!(all.len() <= 1, "{name}");
+                all.first().map(|value| value.to_str().unwrap().to_owned())
+            };
+            assert_eq!(one("x-content-type-options").unwrap(), "nosniff");
+            assert_eq!(one("referrer-policy").unwrap(), "no-referrer");
+            assert!(one("permissions-policy").unwrap().contains("camera=()"));
+            let policy = one("content-security-policy").unwrap();
+            assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"));
+            let ancestors = policy.rsplit("frame-ancestors ").next().unwrap().to_owned();
+            let opener = one("cross-origin-opener-policy");
+            (ancestors, one("x-frame-options").unwrap(), opener)
+        };
+        let text = |text: &str| text.to_owned();
+        let none = (text("'none'"), text("DENY"), Some(text("same-origin")));
+        for reply in [
+            Reply::not_found(true, "http://localhost/"),
+            Reply::unavailable(true, "x"),
+            Reply::bad_gateway(true),
+        ] {
+            assert_eq!(policies(&reply), none);
+        }
+        let own = (text("'self'"), text("SAMEORIGIN"), None);
+        let waiting = Reply::waiting("dev", "/.nogoo9/status", "x");
+        assert_eq!(policies(&waiting), own);
     }
 
     #[test]

@@ -14,6 +14,8 @@ use std::net::IpAddr;
 const PREFIX: &str = "/route/";
 /// The one segment of a host that is ours.
 const OURS: &str = "/.nogoo9/";
+/// Where a session is handed over to the host of path mode.
+const LOGIN: &str = "/.nogoo9/login";
 
 /// Where a request goes.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,6 +28,8 @@ pub enum Target<'a> {
     Slash(&'a str),
     /// Under `/.nogoo9/` of the console's host: between proxy and control, and for nobody else.
     Internal,
+    /// On the host of path mode, outside of any workspace: there is nothing.
+    Nothing,
     /// For a host that is not ours (421).
     Misdirected,
 }
@@ -48,7 +52,7 @@ pub struct Place<'a> {
 pub enum Mode {
     /// On a host of its own.
     Host,
-    /// Under `/route/{id}` of the console's host.
+    /// Under `/route/{id}` of a host that workspaces share.
     Path,
 }
 
@@ -59,7 +63,19 @@ pub struct Router {
     domain: Name,
     /// `.` and the domain.
     suffix: String,
-    path_mode: bool,
+    /// Where path mode is, if it is on.
+    paths: Paths,
+}
+
+/// Where `/route/{id}/` is served.
+#[derive(Debug, Clone)]
+enum Paths {
+    /// Nowhere.
+    Off,
+    /// On the console's host.
+    Console,
+    /// On a host of its own.
+    Apart(Name),
 }
 
 /// A host name with the port that it is reached at.
@@ -109,7 +125,15 @@ impl Router {
                 port: domain.port,
                 default_port,
             },
-            path_mode: public.path_mode,
+            paths: match (&public.path_host, public.path_mode) {
+                (_, false) => Paths::Off,
+                (None, true) => Paths::Console,
+                (Some(host), true) => Paths::Apart(Name {
+                    host: host.host.clone(),
+                    port: host.port,
+                    default_port,
+                }),
+            },
         }
     }
 
@@ -122,6 +146,16 @@ impl Router {
         };
         if name.eq_ignore_ascii_case(&self.console.host) && self.console.takes(port) {
             return self.on_console(path);
+        }
+        if let Paths::Apart(paths) = &self.paths
+            && name.eq_ignore_ascii_case(&paths.host)
+            && paths.takes(port)
+        {
+            return match on_path(path) {
+                Some(target) => target,
+                None if path == LOGIN => Target::Control,
+                None => Target::Nothing,
+            };
         }
         if let Some(label) = strip_suffix_ignore_case(name, &self.suffix) {
             let id = lower(label);
@@ -148,19 +182,25 @@ impl Router {
         if path.starts_with(OURS) {
             return Target::Internal;
         }
-        let Some(rest) = path.strip_prefix(PREFIX).filter(|_| self.path_mode) else {
-            return Target::Control;
-        };
-        let Some(slash) = rest.find('/') else {
-            return Target::Slash(rest);
-        };
-        let (id, path) = rest.split_at(slash);
-        Target::Workspace(Place {
-            id: Cow::Borrowed(id),
-            mode: Mode::Path,
-            path,
-            ours: path.strip_prefix(OURS),
-        })
+        match self.paths {
+            Paths::Console => on_path(path).unwrap_or(Target::Control),
+            Paths::Off | Paths::Apart(_) => Target::Control,
+        }
+    }
+
+    /// The host of path mode, as sessions are bound to it.
+    #[must_use]
+    pub fn path_host(&self) -> String {
+        match &self.paths {
+            Paths::Apart(paths) => authority(&paths.host, paths.port),
+            Paths::Off | Paths::Console => self.console_host(),
+        }
+    }
+
+    /// Whether sessions at a place of that mode are others than the console's, and are handed over.
+    #[must_use]
+    pub fn hands_over(&self, mode: Mode) -> bool {
+        mode == Mode::Host || matches!(self.paths, Paths::Apart(_))
     }
 
     /// The host of a workspace, as sessions are bound to it: `{id}.{domain}[:port]`.
@@ -174,6 +214,21 @@ impl Router {
     pub fn console_host(&self) -> String {
         authority(&self.console.host, self.console.port)
     }
+}
+
+/// Which workspace a path is under in path mode, if it is.
+fn on_path(path: &str) -> Option<Target<'_>> {
+    let rest = path.strip_prefix(PREFIX)?;
+    let Some(slash) = rest.find('/') else {
+        return Some(Target::Slash(rest));
+    };
+    let (id, path) = rest.split_at(slash);
+    Some(Target::Workspace(Place {
+        id: Cow::Borrowed(id),
+        mode: Mode::Path,
+        path,
+        ours: path.strip_prefix(OURS),
+    }))
 }
 
 fn authority(host: &str, port: Option<u16>) -> String {

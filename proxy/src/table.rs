@@ -9,6 +9,7 @@ mod writer;
 
 use arc_swap::ArcSwap;
 use nogoo9_model::access::Visibility;
+use nogoo9_model::origins::AllowedOrigins;
 use nogoo9_model::pod::PodView;
 use nogoo9_model::wire;
 use std::collections::BTreeMap;
@@ -49,6 +50,8 @@ pub struct Route {
     pub owner: String,
     /// Who else may open it: what the pod that serves it says, else the newest.
     pub visibility: Visibility,
+    /// Whose pages beside its own may use a session on its host; said by the same pod.
+    pub allow_origins: AllowedOrigins,
     /// Pods that requests may be sent to, best first. The first is the active one; the others are
     /// there for when it cannot be reached.
     pub backends: Box<[Arc<Backend>]>,

@@ -101,6 +101,47 @@ fn defaults_follow_from_the_public_url() {
 }
 
 #[test]
+fn path_mode_needs_a_host_of_its_own_in_the_open() {
+    const OPEN: [&str; 3] = [
+        "--public-url=https://console.example.org",
+        "--workspace-domain=ws.example.net",
+        "--issuer=https://login.example.org",
+    ];
+    let Ok(Loaded::Run(settings)) = with(&[&OPEN[..], &["--path-host=paths.example.net"]].concat())
+    else {
+        panic!("a host of its own is refused")
+    };
+    let public = settings.common.public;
+    assert!(public.path_mode);
+    let url = public.path_url().unwrap();
+    assert_eq!(url.as_str(), "https://paths.example.net/");
+    for wrong in [
+        "--path-mode",
+        "--path-host=console.example.org",
+        "--path-host=console.example.org:8443",
+        "--path-host=dev.ws.example.net",
+        "--path-host=paths.example.net/route",
+        "--path-host=https://paths.example.net",
+        "--path-host=user@paths.example.net",
+    ] {
+        assert_eq!(
+            flags(&[&OPEN[..], &[wrong]].concat()),
+            ["path-host"],
+            "{wrong}"
+        );
+    }
+    // On loopback, with plain http, it may be the console's.
+    let url = |args: &[&str]| run(args).common.public.path_url();
+    assert_eq!(url(&[]), None);
+    assert_eq!(
+        url(&["--path-mode"]).unwrap().as_str(),
+        "http://localhost:9009/"
+    );
+    let apart = url(&["--path-host=127.0.0.1:9009"]).unwrap();
+    assert_eq!(apart.as_str(), "http://127.0.0.1:9009/");
+}
+
+#[test]
 fn all_mistakes_are_reported_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let short = write(dir.path(), "token", "hunter2\n");

@@ -2,11 +2,11 @@
 
 use super::Gate;
 use crate::reply::Reply;
-use crate::route::Mode;
+use crate::route::{Mode, Place};
 use http::StatusCode;
-use http::header::SET_COOKIE;
+use http::header::{SET_COOKIE, VARY, WWW_AUTHENTICATE};
 use nogoo9_identity::code::{is_nonce, new_nonce, nonce_hash};
-use nogoo9_identity::cookie;
+use nogoo9_identity::{TokenError, challenge, cookie};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use pingora::http::RequestHeader;
 
@@ -33,7 +33,40 @@ pub(super) fn target(request: &RequestHeader) -> &str {
         .map_or("/", http::uri::PathAndQuery::as_str)
 }
 
+/// What decides between a redirect to sign in, a 401 and an answer.
+const VARIES: &str = "Accept, Authorization, Cookie, Origin, Sec-Fetch-Dest, Sec-Fetch-Mode, \
+                      Sec-Fetch-Site, Upgrade, X-Requested-With";
+
 impl Gate {
+    /// What whoever does not navigate is told: scripts of pages, WebSockets, programs. A page that is
+    /// told so leads its person to `signIn`, which comes back to the workspace; a redirect there
+    /// would show the script a page of HTML in place of its answer.
+    pub(super) fn unauthorized(
+        &self,
+        refused: Option<TokenError>,
+        place: &Place<'_>,
+        host: &str,
+    ) -> Reply {
+        let message = refused.map_or_else(
+            || format!("Sign in at {} first, or send a bearer token.", self.console),
+            |error| format!("The bearer token was refused: {error}."),
+        );
+        let scheme = self.console.scheme();
+        let sign_in = match place.mode {
+            Mode::Host => format!("{scheme}://{host}/"),
+            Mode::Path => format!("{scheme}://{host}/route/{}/", query(&place.id)),
+        };
+        let body = serde_json::json!({
+            "code": "unauthenticated", "message": message, "signIn": sign_in,
+        });
+        Reply::json(StatusCode::UNAUTHORIZED, &body)
+            .with(
+                WWW_AUTHENTICATE.as_str(),
+                challenge::challenge(&self.challenge_at, refused, self.scope),
+            )
+            .with(VARY.as_str(), VARIES)
+    }
+
     /// Sends a browser to sign in, and then to the path `back` of `host`.
     pub(super) fn sign_in(
         &self,
@@ -43,9 +76,9 @@ impl Gate {
         back: &str,
     ) -> Reply {
         let origin = self.console.as_str().trim_end_matches('/');
-        if mode == Mode::Path {
+        if !self.router.hands_over(mode) {
             let to = format!("{origin}/auth/login?return={}", query(back));
-            return Reply::redirect(StatusCode::FOUND, to);
+            return Reply::redirect(StatusCode::FOUND, to).with(VARY.as_str(), VARIES);
         }
         let names = self.auth.names();
         let kept = cookie::values(&request.headers, names.nonce()).find(|value| is_nonce(value));
@@ -62,9 +95,9 @@ impl Gate {
             query(back),
             nonce_hash(&nonce)
         );
-        Reply::redirect(StatusCode::FOUND, to).with(
-            SET_COOKIE.as_str(),
-            names.set(names.nonce(), &nonce, NONCE_LIFE),
-        )
+        let nonce = names.set(names.nonce(), &nonce, NONCE_LIFE);
+        Reply::redirect(StatusCode::FOUND, to)
+            .with(SET_COOKIE.as_str(), nonce)
+            .with(VARY.as_str(), VARIES)
     }
 }

@@ -1,7 +1,10 @@
 //! Answers of pods: cookies that must not reach beyond the workspace, and addresses that path mode
 //! maps back.
 
-use http::header::{CACHE_CONTROL, LOCATION, SET_COOKIE};
+use http::header::{
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, LOCATION,
+    SET_COOKIE, VARY,
+};
 use http::{HeaderName, HeaderValue};
 use nogoo9_identity::cookie;
 use pingora::http::ResponseHeader;
@@ -21,11 +24,20 @@ pub struct Mapping<'a> {
     pub pod: &'a str,
 }
 
-/// Headers by which a page of one workspace would reach its siblings on a shared origin.
-const ORIGIN_WIDE: [HeaderName; 3] = [
+/// Headers by which a page of one workspace would reach its siblings on a shared origin: workers and
+/// dictionaries that see their requests, data and sign-ins that they lose, reports of where they go, and
+/// how the host is reached at all.
+const ORIGIN_WIDE: [HeaderName; 10] = [
     HeaderName::from_static("service-worker-allowed"),
     HeaderName::from_static("clear-site-data"),
     HeaderName::from_static("alt-svc"),
+    HeaderName::from_static("strict-transport-security"),
+    HeaderName::from_static("nel"),
+    HeaderName::from_static("report-to"),
+    HeaderName::from_static("use-as-dictionary"),
+    HeaderName::from_static("set-login"),
+    HeaderName::from_static("accept-ch"),
+    HeaderName::from_static("origin-agent-cluster"),
 ];
 
 /// Headers that speak to shared caches alone, and to some louder than `Cache-Control` (RFC 9213).
@@ -55,6 +67,17 @@ pub fn from_pod(
     {
         response.insert_header(LOCATION, mapped)?;
     }
+    Ok(())
+}
+
+/// Lets a page of `origin` read the answer, unless the pod says itself who may.
+pub fn let_read(response: &mut ResponseHeader, origin: &str) -> pingora::Result<()> {
+    if response.headers.contains_key(ACCESS_CONTROL_ALLOW_ORIGIN) {
+        return Ok(());
+    }
+    response.insert_header(ACCESS_CONTROL_ALLOW_ORIGIN, origin)?;
+    response.insert_header(ACCESS_CONTROL_ALLOW_CREDENTIALS, "true")?;
+    response.append_header(VARY, "Origin")?;
     Ok(())
 }
 

@@ -138,6 +138,52 @@ fn addresses_are_mapped_back() {
 }
 
 #[test]
+fn what_would_reach_siblings_goes_in_path_mode_alone() {
+    let mapping = Mapping {
+        prefix: "/route/dev",
+        stripped: true,
+        host: "paths.example.net",
+        pod: "10.0.0.1:3000",
+    };
+    let wide = [
+        ("service-worker-allowed", "/"),
+        ("clear-site-data", "\"*\""),
+        ("alt-svc", "h3=\":443\""),
+        ("strict-transport-security", "max-age=0"),
+        ("nel", "{}"),
+        ("report-to", "{}"),
+        ("use-as-dictionary", "match=\"/*\""),
+    ];
+    let own = [
+        ("content-security-policy", "frame-ancestors *"),
+        ("x-frame-options", "DENY"),
+    ];
+    let all = || wide.iter().chain(&own);
+    for mode in [None, Some(mapping)] {
+        let mut response = ResponseHeader::build(200, None).unwrap();
+        for (name, value) in all() {
+            response.append_header(*name, *value).unwrap();
+        }
+        from_pod(&mut response, mode).unwrap();
+        for (name, value) in all() {
+            let kept = response
+                .headers
+                .get(*name)
+                .map(|value| value.to_str().unwrap());
+            let goes = mode.is_some() && !own.iter().any(|(one, _)| one == name);
+            assert_eq!(kept, (!goes).then_some(*value), "{name} {mode:?}");
+        }
+        // And nothing of ours is put upon it.
+        let most = if mode.is_some() {
+            own.len()
+        } else {
+            own.len() + wide.len()
+        };
+        assert_eq!(response.headers.len(), most, "{:?}", response.headers);
+    }
+}
+
+#[test]
 fn cookies_stay_inside_their_workspace() {
     let mapping = |stripped| Mapping {
         prefix: "/route/dev",

@@ -45,13 +45,9 @@ impl Reply {
             escape(&asked.id),
             escape(&told.message)
         );
-        let mut page = Self::page(StatusCode::SERVICE_UNAVAILABLE, "Stopped", "", &inner);
-        page.headers
-            .retain(|(name, _)| *name != CONTENT_SECURITY_POLICY);
-        let policy = POLICY
-            .replace("form-action 'none'", "form-action 'self'")
-            .replace("frame-ancestors 'self'", "frame-ancestors 'none'");
-        page.with(CONTENT_SECURITY_POLICY.as_str(), policy)
+        let page = Self::page(StatusCode::SERVICE_UNAVAILABLE, "Stopped", "", &inner);
+        let policy = POLICY.replace("form-action 'none'", "form-action 'self'");
+        page.with_other(CONTENT_SECURITY_POLICY.as_str(), policy)
             // With none at all, the form would come without its origin.
             .with(REFERRER_POLICY.as_str(), "same-origin")
     }

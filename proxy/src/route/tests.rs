@@ -11,6 +11,7 @@ fn router(url: &str, domain: (&str, Option<u16>), path_mode: bool) -> Router {
             port: domain.1,
         },
         path_mode,
+        path_host: None,
     })
 }
 
@@ -33,8 +34,55 @@ fn short(target: &Target<'_>) -> String {
         Target::Control => "control".to_owned(),
         Target::Slash(id) => format!("slash {id}"),
         Target::Internal => "internal".to_owned(),
+        Target::Nothing => "nothing".to_owned(),
         Target::Misdirected => "421".to_owned(),
     }
+}
+
+#[test]
+fn path_mode_has_a_host_of_its_own() {
+    let router = Router::new(&Public {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        url: "https://console.example.org/".parse().unwrap(),
+        workspace_domain: WorkspaceDomain {
+            host: "ws.example.net".to_owned(),
+            port: None,
+        },
+        path_mode: true,
+        path_host: Some(WorkspaceDomain {
+            host: "paths.example.net".to_owned(),
+            port: None,
+        }),
+    });
+    for (host, path, expected) in [
+        ("paths.example.net", "/route/dev/a", "Path dev /a"),
+        ("PATHS.example.net:443", "/route/dev/", "Path dev /"),
+        ("paths.example.net", "/route/dev", "slash dev"),
+        (
+            "paths.example.net",
+            "/route/dev/.nogoo9/status",
+            "Path dev /.nogoo9/status ours:status",
+        ),
+        ("paths.example.net", "/.nogoo9/login", "control"),
+        // Nothing of the console's, nor of what is between proxy and control.
+        ("paths.example.net", "/", "nothing"),
+        ("paths.example.net", "/api/v1/workspaces", "nothing"),
+        ("paths.example.net", "/auth/login", "nothing"),
+        ("paths.example.net", "/mcp", "nothing"),
+        ("paths.example.net", "/.nogoo9/renew", "nothing"),
+        ("paths.example.net", "/.nogoo9/login/", "nothing"),
+        ("paths.example.net:80", "/route/dev/", "421"),
+        // And no workspace on the console's.
+        ("console.example.org", "/route/dev/a", "control"),
+        ("console.example.org", "/.nogoo9/login", "internal"),
+        ("dev.ws.example.net", "/a", "Host dev /a"),
+    ] {
+        assert_eq!(short(&router.target(host, path)), expected, "{host}{path}");
+    }
+    assert_eq!(router.path_host(), "paths.example.net");
+    assert!(router.hands_over(Mode::Path));
+    assert_eq!(local().path_host(), "localhost:9009");
+    assert!(!local().hands_over(Mode::Path) && local().hands_over(Mode::Host));
 }
 
 #[test]

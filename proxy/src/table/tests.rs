@@ -33,6 +33,7 @@ fn pod(uid: &str, workspace: &str, generation: u32, ready: bool) -> PodView {
         serving: Serving {
             port: 3000,
             visibility: Visibility::Private,
+            allow_origins: Default::default(),
             strip_prefix: true,
             identity_headers: true,
         },

@@ -196,12 +196,17 @@ fn route(pods: &[Pod], holder: &[&PodView], before: Option<&Route>) -> Route {
         .or(newest)
         .or(holder.first().copied());
     // With no pod left, the last one's word stands; two equal claims are nobody's workspace.
-    let (owner, visibility) = match (speaks, before) {
-        (Some(pod), _) => (pod.owner.clone(), pod.serving.visibility.clone()),
-        (None, Some(before)) if pods.is_empty() => {
-            (before.owner.clone(), before.visibility.clone())
+    let (owner, visibility, allow_origins) = match (speaks, before) {
+        (Some(pod), _) => {
+            let serving = &pod.serving;
+            let origins = serving.allow_origins.clone();
+            (pod.owner.clone(), serving.visibility.clone(), origins)
         }
-        (None, _) => (String::new(), Default::default()),
+        (None, Some(before)) if pods.is_empty() => {
+            let origins = before.allow_origins.clone();
+            (before.owner.clone(), before.visibility.clone(), origins)
+        }
+        (None, _) => Default::default(),
     };
     let recreating = backends.is_empty()
         && holder.iter().any(|pod| {
@@ -217,6 +222,7 @@ fn route(pods: &[Pod], holder: &[&PodView], before: Option<&Route>) -> Route {
     Route {
         owner,
         visibility,
+        allow_origins,
         backends,
         status,
         recreating,

@@ -14,15 +14,20 @@ mod access;
 mod client;
 mod cluster;
 mod configuration;
+mod cookies;
+mod fuzz;
 mod hostile;
 mod http2;
 mod hygiene;
+mod limits;
+mod origins;
 mod proxy;
 mod recreate;
 mod renew;
 mod resilience;
 mod routing;
 mod sockets;
+mod spelling;
 mod upstream;
 
 /// Longest wait for anything in these tests.

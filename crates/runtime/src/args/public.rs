@@ -21,11 +21,14 @@ pub struct PublicArgs {
     /// `localhost:9009` or `ws.example.org`. [default: public URL's host and port]
     #[arg(long, env = "NOGOO9_WORKSPACE_DOMAIN", value_name = "HOST[:PORT]")]
     pub workspace_domain: Option<String>,
-    /// Also serve workspaces under /route/{id}/ of the public URL. Their pages then share
-    /// one origin.
+    /// Also serve workspaces under /route/{id}/ of --path-host. Their pages then share one
+    /// origin; with plain http on loopback that may be the console's.
     #[arg(long, env = "NOGOO9_PATH_MODE", value_name = "true|false",
           num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub path_mode: Option<String>,
+    /// Host for /route/{id}/, neither the console's nor a workspace's; turns --path-mode on.
+    #[arg(long, env = "NOGOO9_PATH_HOST", value_name = "HOST[:PORT]")]
+    pub path_host: Option<String>,
 }
 
 /// Checked settings of the public side.
@@ -39,6 +42,20 @@ pub struct Public {
     pub workspace_domain: WorkspaceDomain,
     /// Whether /route/{id}/ is served.
     pub path_mode: bool,
+    /// Where, if that is not the console's host.
+    pub path_host: Option<WorkspaceDomain>,
+}
+
+impl Public {
+    /// URL under which `/route/{id}/` is served, if it is.
+    #[must_use]
+    pub fn path_url(&self) -> Option<Url> {
+        match (&self.path_host, self.path_mode) {
+            (_, false) => None,
+            (None, true) => Some(self.url.clone()),
+            (Some(host), true) => Url::parse(&format!("{}://{host}/", self.url.scheme())).ok(),
+        }
+    }
 }
 
 /// `HOST[:PORT]` under which workspace hosts live. A missing port is the scheme's own.
@@ -66,6 +83,20 @@ impl PublicArgs {
         let listen = problems.addr("listen", self.listen.as_deref(), default);
         let url = public_url(self.public_url.as_deref(), problems);
         let path_mode = problems.switch("path-mode", self.path_mode.as_deref(), false);
+        let host = match &self.path_host {
+            Some(text) => path_host(text, url.as_ref(), problems).map(Some),
+            None => Some(None),
+        };
+        let path_mode = path_mode.map(|on| on || self.path_host.is_some());
+        let insecure = url.as_ref().is_some_and(|url| url.scheme() == "https");
+        if path_mode == Some(true) && self.path_host.is_none() && insecure {
+            problems.add(
+                "path-host",
+                "is missing, and --path-mode is on: a page under /route/{id}/ of the console's host \
+                 could act as whoever is signed in there; name a host for them, as in \
+                 paths.example.net",
+            );
+        }
         let domain = match (&self.workspace_domain, &url) {
             (Some(text), url) => domain(text, url.as_ref(), problems),
             (None, Some(url)) => match url.host() {
@@ -84,11 +115,21 @@ impl PublicArgs {
             },
             (None, None) => None,
         };
+        if let (Some(Some(host)), Some(domain)) = (&host, &domain)
+            && host.host.ends_with(&format!(".{}", domain.host))
+        {
+            problems.add(
+                "path-host",
+                "lies under the workspace domain, so it is a workspace's; use a host of its own",
+            );
+            return None;
+        }
         Some(Public {
             listen: listen?,
             url: url?,
             workspace_domain: domain?,
             path_mode: path_mode?,
+            path_host: host?,
         })
     }
 }
@@ -123,16 +164,45 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-fn domain(text: &str, public: Option<&Url>, problems: &mut Problems) -> Option<WorkspaceDomain> {
+/// Reads `HOST[:PORT]`, for the scheme of the public URL.
+fn authority(text: &str, public: Option<&Url>) -> Option<Url> {
     let scheme = public.map_or("https", Url::scheme);
-    let parsed = Url::parse(&format!("{scheme}://{}/", text.trim()))
-        .ok()
-        .filter(|url| {
-            url.path() == "/"
-                && url.username().is_empty()
-                && url.query().is_none()
-                && url.fragment().is_none()
-        });
+    let url = Url::parse(&format!("{scheme}://{}/", text.trim())).ok()?;
+    let bare = url.path() == "/"
+        && url.username().is_empty()
+        && url.password().is_none()
+        && url.query().is_none()
+        && url.fragment().is_none();
+    bare.then_some(url)
+}
+
+fn path_host(text: &str, public: Option<&Url>, problems: &mut Problems) -> Option<WorkspaceDomain> {
+    let Some((url, host)) = authority(text, public).and_then(|url| {
+        let host = url.host_str()?.trim_end_matches('.').to_owned();
+        Some((url, host))
+    }) else {
+        problems.add(
+            "path-host",
+            format!("`{text}` is not HOST[:PORT], as in paths.example.net"),
+        );
+        return None;
+    };
+    if public.and_then(Url::host_str) == Some(host.as_str()) {
+        problems.add(
+            "path-host",
+            "is the console's, and pages there could act as whoever is signed in; use a host of \
+             its own",
+        );
+        return None;
+    }
+    Some(WorkspaceDomain {
+        host,
+        port: url.port(),
+    })
+}
+
+fn domain(text: &str, public: Option<&Url>, problems: &mut Problems) -> Option<WorkspaceDomain> {
+    let parsed = authority(text, public);
     let host = parsed.as_ref().and_then(|url| match url.host() {
         Some(Host::Domain(name)) => Some(name.trim_end_matches('.').to_owned()),
         _ => None,
