@@ -6,9 +6,14 @@ mod auth;
 mod events;
 mod personal;
 mod reply;
+mod resource;
+mod step_up;
 mod ui;
+mod watch;
 
 pub use auth::{Auth, Proof, Until, any_caller, authority, bearer_caller};
+pub use resource::Resource;
+pub use watch::watched;
 
 use crate::mcp;
 use crate::service::Service;
@@ -44,9 +49,14 @@ pub struct App {
 
 /// All routes but login's: merge those in.
 pub fn router(app: App) -> Router {
-    let mcp = mcp::endpoint(app.service.clone(), &app.public, app.stop.clone());
+    let (mcp, tools) = mcp::endpoint(app.service.clone(), &app.public, app.stop.clone());
+    let scoped = step_up::StepUp {
+        auth: app.auth.clone(),
+        tools,
+    };
     let mcp = Router::new()
         .route_service("/mcp", mcp)
+        .layer(from_fn_with_state(scoped, step_up::step_up))
         .layer(from_fn_with_state(app.auth.clone(), bearer_caller));
     let api = api::router(app.service.clone())
         .layer(DefaultBodyLimit::max(MAX_BODY))
@@ -56,6 +66,7 @@ pub fn router(app: App) -> Router {
     Router::new()
         .nest("/api/v1", api)
         .merge(mcp)
+        .merge(resource::router(app.auth.resource().clone()))
         .merge(absent::router(app.clone()).layer(from_fn(timeout)))
         .merge(personal::router(app.clone()).layer(from_fn(timeout)))
         .merge(ui::router(app).layer(from_fn(timeout)))

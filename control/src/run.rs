@@ -3,7 +3,7 @@
 use crate::bulk;
 use crate::cluster::{Caches, Cluster, DeletionCap};
 use crate::config::Settings;
-use crate::http::{App, Auth, limits, router};
+use crate::http::{App, Auth, Resource, limits, router, watched};
 use crate::lease::Election;
 use crate::login::keys::{Keyring, keep, load_or_create};
 use crate::login::{self, Login, LoginConfig};
@@ -19,9 +19,10 @@ use nogoo9_identity::bearer::Bearers;
 use nogoo9_identity::cookie::CookieNames;
 use nogoo9_identity::session::Sessions;
 use nogoo9_runtime::kube::{Connection, Retry, connect};
+use nogoo9_runtime::limit::{Counted, Failures};
 use nogoo9_runtime::shutdown::Shutdown;
 use nogoo9_runtime::trust::Trust;
-use nogoo9_runtime::{admin, listen};
+use nogoo9_runtime::{admin, audit, listen};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use std::sync::Arc;
@@ -82,6 +83,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         shutdown.graceful.clone(),
     );
     tokio::spawn(kept);
+    tokio::spawn(audit::tell_what_is_left_out());
     let control = Control::start(
         &settings,
         &connection,
@@ -150,12 +152,16 @@ async fn session_keys(
 pub struct Gauges {
     leader: Gauge,
     capped: Gauge,
+    failures: Counted,
 }
 
 impl Gauges {
     /// Gauges that `registry` shows.
     pub fn register(registry: &mut Registry) -> Self {
-        let gauges = Self::default();
+        let gauges = Self {
+            failures: Counted::register(registry),
+            ..Self::default()
+        };
         registry.register(
             "nogoo9_leader",
             "Whether this control reconciles: 1 in one of several, else 0",
@@ -266,6 +272,7 @@ impl Control {
                 login.clone(),
                 personal,
                 &common.public.url,
+                Resource::new(&common.public.url, &common.identity, &settings.login_scopes),
                 connection.clock.clone(),
             ),
             public: common.public.url.clone(),
@@ -273,6 +280,9 @@ impl Control {
             stop: stop.clone(),
         };
         let router = limits(router(app).merge(login::router(login)));
+        let most = common.auth_failures;
+        let failures = most.map(|most| Arc::new(Failures::per_minute(most, gauges.failures)));
+        let router = watched(router, failures);
         let engine = tokio::spawn(async move {
             // Keys are refreshed for as long as the engine runs.
             let _refreshers = refreshers;
@@ -319,6 +329,7 @@ fn login(
     let config = LoginConfig {
         public_url: public.url.clone(),
         workspace_domain: public.workspace_domain.to_string(),
+        path_host: public.path_host.as_ref().map(ToString::to_string),
         issuer: identity.issuer.clone(),
         issuer_roots: trust.roots.clone(),
         client_id: settings.client_id.clone(),
@@ -328,7 +339,6 @@ fn login(
             .map(|secret| secret.expose().to_owned()),
         // The browser's session rests on the ID token; no access token of its own is needed.
         resource: None,
-        audience: identity.audiences.first().cloned().unwrap_or_default(),
         scopes: settings.login_scopes.clone(),
         limits: settings.sessions,
         session_roles: settings.session_roles.clone(),

@@ -1,13 +1,14 @@
 //! Who is calling: once, in front of every handler, as an argument for it.
 
 use super::reply;
+use super::resource::{Resource, needs};
+use crate::audit;
 use crate::login::{Kept, Login};
 use crate::personal::{Credential, PersonalTokens, Unproven};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use http::{HeaderValue, header};
-use nogoo9_identity::challenge::{challenge, metadata_url};
+use http::{HeaderValue, Method, header};
 use nogoo9_identity::{Authenticated, Authenticator, TokenError, Via};
 use nogoo9_model::UnixSeconds;
 use nogoo9_model::access::Caller;
@@ -31,7 +32,7 @@ struct Inner {
     personal: PersonalTokens,
     /// Authority of the public URL, which console cookies are bound to.
     host: String,
-    metadata: String,
+    resource: Resource,
     clock: ServerClock,
 }
 
@@ -86,22 +87,22 @@ fn set(response: &mut Response, cookie: Option<&str>) {
 }
 
 impl Auth {
-    /// For the console at `public`, whose MCP endpoint is the protected resource.
+    /// For the console at `public`; `resource` says where tokens come from.
     #[must_use]
     pub fn new(
         authenticator: Arc<Authenticator>,
         login: Arc<Login>,
         personal: PersonalTokens,
         public: &Url,
+        resource: Resource,
         clock: ServerClock,
     ) -> Self {
-        let mcp = public.join("/mcp").unwrap_or_else(|_| public.clone());
         Self(Arc::new(Inner {
             authenticator,
             login,
             personal,
             host: authority(public),
-            metadata: metadata_url(&mcp),
+            resource,
             clock,
         }))
     }
@@ -130,7 +131,30 @@ impl Auth {
         self.look(method, headers, host).await.0
     }
 
+    /// Looks, and notes what it sees for the audit trail and for what limits failures.
     async fn look(
+        &self,
+        method: &http::Method,
+        headers: &http::HeaderMap,
+        host: &str,
+    ) -> (Proof, BySession) {
+        let (proof, session) = self.look_at(method, headers, host).await;
+        let auth = &self.0.authenticator;
+        match &proof {
+            Proof::Caller(caller, by, _) => audit::proven(caller, *by),
+            Proof::Nothing => {
+                let now = self.0.clock.now();
+                audit::nobody(auth.refused_cookie(headers, host, now));
+            }
+            Proof::Refused(error) => {
+                audit::refused(*error, auth.personal_token(headers).is_some());
+            }
+            Proof::Unavailable => {}
+        }
+        (proof, session)
+    }
+
+    async fn look_at(
         &self,
         method: &http::Method,
         headers: &http::HeaderMap,
@@ -200,16 +224,16 @@ impl Auth {
         Some(self.0.personal.prove(token).await)
     }
 
-    /// 401 with the way to a token (RFC 9728).
+    /// 401 with the way to a token (RFC 9728) that is good for everyday work.
     #[must_use]
     pub fn unauthorized(&self, refused: Option<TokenError>) -> Response {
-        let mut response = reply::unauthorized(refused.as_ref());
-        if let Ok(value) = HeaderValue::from_str(&challenge(&self.0.metadata, refused, None)) {
-            response
-                .headers_mut()
-                .insert(header::WWW_AUTHENTICATE, value);
-        }
-        response
+        self.0.resource.unauthorized(refused, needs(&Method::POST))
+    }
+
+    /// Where tokens come from.
+    #[must_use]
+    pub fn resource(&self) -> &Resource {
+        &self.0.resource
     }
 }
 
@@ -223,21 +247,26 @@ pub fn authority(url: &Url) -> String {
 
 /// Lets verified callers through, with [`Caller`] among the request's extensions.
 pub async fn any_caller(State(auth): State<Auth>, mut request: Request, next: Next) -> Response {
+    if let Some(refusal) = auth.resource().refuse_url(request.uri()) {
+        return refusal;
+    }
+    let asks = needs(request.method());
     let (proof, session) = auth
         .prove_session(request.method(), request.headers())
         .await;
     match proof {
         Proof::Caller(caller, by, until) => {
+            let scopes = caller.scopes.clone();
             request.extensions_mut().insert(caller);
             request.extensions_mut().insert(by);
             request.extensions_mut().insert(until);
             request.extensions_mut().insert(session.clone());
             let mut response = next.run(request).await;
             session.pass_on(&mut response);
-            response
+            auth.resource().name_scopes(response, scopes.as_ref())
         }
-        Proof::Nothing => auth.unauthorized(None),
-        Proof::Refused(error) => auth.unauthorized(Some(error)),
+        Proof::Nothing => auth.resource().unauthorized(None, asks),
+        Proof::Refused(error) => auth.resource().unauthorized(Some(error), asks),
         Proof::Unavailable => reply::unproven(),
     }
 }
@@ -245,9 +274,13 @@ pub async fn any_caller(State(auth): State<Auth>, mut request: Request, next: Ne
 /// As [`any_caller`], by bearer token only: agents have no cookies, and what a browser attaches by
 /// itself shall not drive tools.
 pub async fn bearer_caller(State(auth): State<Auth>, mut request: Request, next: Next) -> Response {
+    if let Some(refusal) = auth.resource().refuse_url(request.uri()) {
+        return refusal;
+    }
     match auth.prove(request.method(), request.headers()).await {
-        Proof::Caller(caller, Credential::Provider | Credential::Personal, _) => {
+        Proof::Caller(caller, by @ (Credential::Provider | Credential::Personal), _) => {
             request.extensions_mut().insert(caller);
+            request.extensions_mut().insert(by);
             next.run(request).await
         }
         Proof::Caller(_, Credential::Session, _) | Proof::Nothing => auth.unauthorized(None),

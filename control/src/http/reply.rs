@@ -1,5 +1,6 @@
 //! JSON answers.
 
+use super::resource::Lacks;
 use crate::personal::Unproven;
 use crate::service::ServiceError;
 use axum::Json;
@@ -10,6 +11,8 @@ use nogoo9_identity::TokenError;
 use serde::Serialize;
 use serde_json::json;
 
+/// Where a page leads its person to sign in, on the console's host.
+const SIGN_IN: &str = "/auth/login";
 /// Seconds after which it is worth trying again.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("2");
 
@@ -21,6 +24,9 @@ impl IntoResponse for ServiceError {
             response
                 .headers_mut()
                 .insert(header::RETRY_AFTER, RETRY_AFTER);
+        }
+        if let Some(scope) = body.scope {
+            response.extensions_mut().insert(Lacks(scope));
         }
         no_store(response)
     }
@@ -82,7 +88,10 @@ pub(super) fn unauthorized(refused: Option<&TokenError>) -> Response {
         }
         None => "Sign in, or send a bearer token".to_owned(),
     };
-    failure(StatusCode::UNAUTHORIZED, "unauthenticated", &message)
+    let body = json!({
+        "code": "unauthenticated", "message": message, "retryable": false, "signIn": SIGN_IN,
+    });
+    no_store((StatusCode::UNAUTHORIZED, Json(body)).into_response())
 }
 
 /// Whether a token counts cannot be told now.
@@ -95,6 +104,21 @@ pub(super) fn unproven() -> Response {
     response
         .headers_mut()
         .insert(header::RETRY_AFTER, RETRY_AFTER);
+    response
+}
+
+/// Too many forged credentials came from this address.
+pub(super) fn too_many(seconds: u64) -> Response {
+    let message = format!(
+        "Too many requests from your address had a token or a cookie that does not count, as this one \
+         has. Requests with one that counts are not limited; the next other one is heard in {seconds} s"
+    );
+    let code = "too_many_failures";
+    let body = json!({"code": code, "message": message, "retryable": true});
+    let mut response = no_store((StatusCode::TOO_MANY_REQUESTS, Json(body)).into_response());
+    response
+        .headers_mut()
+        .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     response
 }
 

@@ -2,8 +2,10 @@
 
 mod look;
 mod operations;
+mod templates;
 
 use super::failure::Failure;
+use crate::audit::{Seen, within};
 use crate::service::{
     Capabilities, DeleteWorkspace, Deletion, ListWorkspaces, Service, SpawnWorkspace, Upgrade,
     Workspace, WorkspaceId, Workspaces,
@@ -11,13 +13,15 @@ use crate::service::{
 use http::request::Parts;
 use nogoo9_model::access::Caller;
 use rmcp::handler::server::router::tool::ToolRouter;
+use rmcp::handler::server::tool::ToolCallContext;
 use rmcp::handler::server::wrapper::{Json, Parameters};
 use rmcp::model::{
-    CacheScope, Implementation, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
-    ServerCapabilities, ServerConfig,
+    CacheScope, CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult,
+    PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler, tool, tool_handler, tool_router};
+use std::sync::Arc;
 
 /// The tools of nogoo9.
 #[derive(Clone)]
@@ -49,6 +53,11 @@ impl Tools {
                 + Self::operations_router()
                 + Self::templates_router(),
         }
+    }
+
+    /// All of them, as clients see them.
+    pub(super) fn list(&self) -> Vec<rmcp::model::Tool> {
+        self.tool_router.list_all()
     }
 
     /// List workspaces with their status, address and version, and whether their template has moved
@@ -236,6 +245,19 @@ impl Tools {
 
 #[tool_handler(router = self.tool_router)]
 impl ServerHandler for Tools {
+    /// In a task of its own, which the audit trail follows it into.
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let parts = context.extensions.get::<Parts>();
+        let seen = parts.and_then(|parts| parts.extensions.get::<Arc<Seen>>());
+        let seen = seen.cloned().unwrap_or_default();
+        let call = ToolCallContext::new(self, request, context);
+        within(seen, self.tool_router.call(call)).await
+    }
+
     async fn list_tools(
         &self,
         _request: Option<PaginatedRequestParams>,

@@ -261,6 +261,9 @@ pub struct ErrorBody {
     pub message: String,
     /// Whether the same call may succeed a moment later.
     pub retryable: bool,
+    /// The scope that the token lacks, if that is what keeps it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope: Option<&'static str>,
 }
 
 impl ServiceError {
@@ -287,14 +290,14 @@ impl ServiceError {
             | Self::NotCancelled(_)
             | Self::NotResumed(_)
             | Self::NotPausable
-            | Self::NothingFailed
-            | Self::NotUpgraded(_) => ErrorCode::Conflict,
-            Self::Refused(..) => ErrorCode::Refused,
             | Self::NameTaken { .. }
             | Self::TemplateIsFile { .. }
             | Self::TemplateInUse { .. }
             | Self::TemplateChanged { .. }
             | Self::NoLog(_)
+            | Self::NothingFailed
+            | Self::NotUpgraded(_) => ErrorCode::Conflict,
+            Self::Refused(..) => ErrorCode::Refused,
             Self::TooLarge { .. } => ErrorCode::TooLarge,
             Self::Template(TemplateError::Unreadable { .. })
             | Self::Contended
@@ -311,6 +314,10 @@ impl ServiceError {
             code,
             message: self.to_string(),
             retryable: code.is_retryable(),
+            scope: match self {
+                Self::Denied(Denied::Scope { needed }) => Some(needed),
+                _ => None,
+            },
         }
     }
 }
@@ -348,6 +355,7 @@ impl From<Refusal> for ServiceError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nogoo9_model::access::AllowedRoles;
 
     #[test]
     fn every_kind_has_one_code_and_one_status() {
@@ -355,7 +363,6 @@ mod tests {
             ServiceError::from(error("sample".into(), "because".into()))
         };
         for (error, code, status, text) in [
-    use nogoo9_model::access::AllowedRoles;
             (
                 Denied::AccessDenied.into(),
                 "access_denied",
@@ -412,13 +419,6 @@ mod tests {
                 "cannot be read now",
             ),
             (
-                ServiceError::IdTaken { id: "dev".into() },
-                "id_taken",
-                409,
-                "'dev' is taken",
-            ),
-            (
-            (
                 Denied::WriteTemplates.into(),
                 "forbidden",
                 403,
@@ -447,6 +447,13 @@ mod tests {
                 409,
                 "there is no log: it waits",
             ),
+            (
+                ServiceError::IdTaken { id: "dev".into() },
+                "id_taken",
+                409,
+                "'dev' is taken",
+            ),
+            (
                 ServiceError::Deleting { id: "dev".into() },
                 "conflict",
                 409,
