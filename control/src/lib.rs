@@ -5,6 +5,7 @@
 //! Commands change workspace records through `cluster`, the only holder of a writing client;
 //! `upgrade` brings pods to what the records say.
 
+mod audit;
 pub mod bulk;
 pub mod cluster;
 pub mod config;

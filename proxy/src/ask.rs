@@ -11,6 +11,7 @@ use nogoo9_identity::cookie::{self, CookieNames};
 use nogoo9_model::absent::{self, Absent};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -82,6 +83,8 @@ pub struct Question<'a> {
     pub id: &'a str,
     /// The host that the request came for, as sessions are bound to it.
     pub host: &'a str,
+    /// The client's address.
+    pub client: Option<IpAddr>,
     /// The request's headers; only credentials, and what vouches for a cookie, are passed on.
     pub headers: &'a HeaderMap,
 }
@@ -167,6 +170,10 @@ impl Asker {
         let host = HeaderValue::from_str(question.host).map_err(bad)?;
         headers.insert("x-forwarded-host", host);
         headers.insert("x-forwarded-proto", self.scheme.clone());
+        let client = question.client.map(|client| client.to_string());
+        if let Some(Ok(client)) = client.as_deref().map(HeaderValue::from_str) {
+            headers.insert("x-forwarded-for", client);
+        }
         let session = self.names.session();
         for token in cookie::values(question.headers, session) {
             if let Ok(mut value) = HeaderValue::from_str(&format!("{session}={token}")) {

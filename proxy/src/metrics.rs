@@ -3,6 +3,7 @@
 use crate::hold::Holds;
 use crate::sessions::{Kind, Sessions};
 use crate::table::Table;
+use nogoo9_runtime::limit::Counted;
 use nogoo9_watch::Status;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
@@ -154,12 +155,15 @@ pub struct Metrics {
     pub conflicts: Counter,
     /// Pods whose generation could not be read.
     pub bad_generations: Counter,
+    /// Credentials that did not count.
+    pub failures: Counted,
 }
 
 impl Metrics {
     /// Registers everything.
     #[must_use]
     pub fn new(registry: &mut Registry) -> Self {
+        let failures = Counted::register(registry);
         let registry = registry.sub_registry_with_prefix("nogoo9_proxy");
         let this = Self {
             requests: Family::default(),
@@ -174,6 +178,7 @@ impl Metrics {
             switches: Counter::default(),
             conflicts: Counter::default(),
             bad_generations: Counter::default(),
+            failures,
         };
         registry.register(
             "requests",

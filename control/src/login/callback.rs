@@ -5,6 +5,7 @@ use super::params::Params;
 use super::renew::session;
 use super::start::{again, cookie_name, trouble};
 use super::{Login, reply};
+use crate::audit;
 use crate::cluster::ClusterError;
 use crate::session::{SessionRecord, Step, surplus};
 use axum::extract::State;
@@ -16,6 +17,7 @@ use nogoo9_identity::keys::KeyError;
 use nogoo9_identity::policy::valid_sub;
 use nogoo9_identity::seal::SealError;
 use nogoo9_identity::session::SignError;
+use nogoo9_runtime::audit::{Outcome, What};
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
@@ -27,6 +29,7 @@ pub(super) async fn callback(
     headers: HeaderMap,
 ) -> Response {
     let Some((name, state)) = begun_here(&login, &headers, back.get("state")) else {
+        audit::not_signed_in(Outcome::Refused("state"));
         return not_begun_here();
     };
     let spent = vec![login.config.cookies().delete(&name)];
@@ -35,7 +38,7 @@ pub(super) async fn callback(
         .get("iss")
         .is_some_and(|iss| iss != login.provider.issuer())
     {
-        tracing::warn!("login answered by another issuer");
+        audit::not_signed_in(Outcome::Refused("issuer"));
         return Trouble {
             title: "This answer is not from the identity provider",
             what: "Your browser came back from somewhere else than it was sent to.",
@@ -54,7 +57,10 @@ pub(super) async fn callback(
     let return_to = state.return_to.clone();
     match login.provider.arrive(code.to_owned(), state).await {
         Ok(arrival) => begin(&login, &arrival, &return_to, &again, spent).await,
-        Err(error) => trouble(&error, &again, &spent),
+        Err(error) => {
+            audit::not_signed_in(error.outcome());
+            trouble(&error, &again, &spent)
+        }
     }
 }
 
@@ -80,7 +86,7 @@ async fn begin(
     mut cookies: Vec<String>,
 ) -> Response {
     if !valid_sub(&arrival.sub) {
-        tracing::warn!("login of a subject that cannot be used");
+        audit::not_signed_in(Outcome::Refused("subject"));
         return Trouble {
             title: "This account cannot be used here",
             what: "The identity provider's name for your account is empty, longer than 255 bytes, \
@@ -94,21 +100,15 @@ async fn begin(
     let error = match open_session(login, arrival).await {
         Ok((record, cookie)) => {
             cookies.push(cookie);
-            tracing::info!(
-                target: "audit",
-                action = "session.begin",
-                sub = arrival.sub,
-                session = record.id(),
-                ends = record.ends,
-                refreshable = record.refresh.is_some(),
-                result = "ok",
-                "signed in"
-            );
+            let id = record.id();
+            audit::write(What::SignIn, Some(&arrival.sub), Some(&id), Outcome::Ok);
             return reply::redirect(return_to, &cookies);
         }
         Err(error) => error,
     };
     tracing::error!(%error, "session not begun");
+    let failed = Outcome::Failed("not_stored");
+    audit::write(What::SignIn, Some(&arrival.sub), None, failed);
     let status = match &error {
         NotBegun::Stored(error) if error.is_transient() => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
@@ -178,15 +178,10 @@ async fn make_room(login: &Login, record: &SessionRecord) {
     };
     for oldest in surplus(mine, |stored| &stored.value, record.started) {
         match login.cluster.delete_session(&oldest).await {
-            Ok(()) => tracing::info!(
-                target: "audit",
-                action = "session.end",
-                sub = record.sub,
-                session = oldest.value.id(),
-                reason = "too many",
-                result = "ok",
-                "session ended"
-            ),
+            Ok(()) => {
+                let (sub, id) = (Some(record.sub.as_str()), oldest.value.id());
+                audit::write(What::SessionDisplace, sub, Some(&id), Outcome::Ok);
+            }
             Err(error) => tracing::warn!(%error, "a session too many could not be ended"),
         }
     }
@@ -247,7 +242,7 @@ fn refused(error: &str, description: Option<&str>, again: &str, spent: &[String]
         Some(description) => format!("{}: {}", shown(error), shown(description)),
         None => shown(error),
     };
-    tracing::warn!(error = %shown(error), "login refused by the provider");
+    audit::not_signed_in(said(error));
     Trouble {
         title,
         what,
@@ -256,4 +251,28 @@ fn refused(error: &str, description: Option<&str>, again: &str, spent: &[String]
         again,
     }
     .answer(status, spent)
+}
+
+/// The provider's error as the audit trail has it: a word of the standards, since anything else is the
+/// browser's to choose.
+fn said(error: &str) -> Outcome<'static> {
+    const AWAY: [&str; 2] = ["server_error", "temporarily_unavailable"];
+    const KNOWN: [&str; 11] = [
+        "access_denied",
+        "account_selection_required",
+        "consent_required",
+        "interaction_required",
+        "invalid_request",
+        "invalid_scope",
+        "invalid_target",
+        "login_required",
+        "no_code",
+        "unauthorized_client",
+        "unsupported_response_type",
+    ];
+    let find = |words: &[&'static str]| words.iter().copied().find(|word| *word == error);
+    match find(&AWAY) {
+        Some(word) => Outcome::Failed(word),
+        None => Outcome::Refused(find(&KNOWN).unwrap_or("provider_error")),
+    }
 }

@@ -13,6 +13,8 @@ pub struct LoginConfig {
     pub public_url: Url,
     /// Workspaces are at `{id}.` this, with the public port (`--workspace-domain`).
     pub workspace_domain: String,
+    /// Host of path mode, with its port, where it has one of its own (`--path-host`).
+    pub path_host: Option<String>,
     /// The identity provider (`--issuer`), to the last slash.
     pub issuer: String,
     /// Who may vouch for the provider (`--issuer-ca-file`).
@@ -23,8 +25,6 @@ pub struct LoginConfig {
     pub client_secret: Option<String>,
     /// Asked for as `resource` (RFC 8707), if the provider knows that.
     pub resource: Option<String>,
-    /// Audience of access tokens (`--audience`, the first), named to MCP clients.
-    pub audience: String,
     /// Scopes asked for beside `openid` (`--login-scopes`).
     pub scopes: Vec<String>,
     /// How long sessions last.
@@ -77,10 +77,14 @@ impl LoginConfig {
         )
     }
 
-    /// Whether a host, with its port, is one that a workspace can have: a well-formed id directly
-    /// under the workspace domain, in the lower case that browsers send.
+    /// Whether a host, with its port, is one that sessions are handed over to: that of path mode, or
+    /// one that a workspace can have: a well-formed id directly under the workspace domain. In the
+    /// lower case that browsers send.
     #[must_use]
     pub fn is_workspace_host(&self, host: &str) -> bool {
+        if self.path_host.as_deref() == Some(host) {
+            return true;
+        }
         host.strip_suffix(self.workspace_domain.as_str())
             .and_then(|rest| rest.strip_suffix('.'))
             .is_some_and(nogoo9_model::id::fits_host)

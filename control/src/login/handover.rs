@@ -10,6 +10,7 @@ use super::renew::Kept;
 use super::return_path::{MAX_LEN, safe_workspace_return};
 use super::start::{again, encode};
 use super::{Login, reply};
+use crate::audit;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use axum::response::Response;
@@ -19,6 +20,7 @@ use nogoo9_identity::code::{Code, is_nonce};
 use nogoo9_identity::cookie;
 use nogoo9_identity::origin::cookie_counts;
 use nogoo9_identity::session::{Freshness, Session};
+use nogoo9_runtime::audit::{Outcome, What};
 use std::sync::Arc;
 
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -102,12 +104,16 @@ pub(super) async fn redeem(
             return reply::redirect(return_to, &[]);
         }
         Err(error) => {
-            tracing::info!(reason = error.reason(), "hand-over refused");
+            let refused = Outcome::Refused(error.reason());
+            audit::write(What::HandOver, None, Some(host), refused);
             return start_over(return_to);
         }
     };
     match login.cookie(&session, host) {
-        Ok(cookie) => reply::redirect(return_to, &[cookie, names.delete(names.nonce())]),
+        Ok(cookie) => {
+            audit::write(What::HandOver, Some(&session.sub), Some(host), Outcome::Ok);
+            reply::redirect(return_to, &[cookie, names.delete(names.nonce())])
+        }
         Err(error) => {
             tracing::error!(%error, "session not signed");
             unmade(&error.to_string())

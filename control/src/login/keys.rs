@@ -10,6 +10,7 @@ pub mod ring;
 
 pub use keyring::{Keyring, keep, look};
 
+use crate::audit;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{Api, ObjectMeta, PostParams};
@@ -17,6 +18,7 @@ use nogoo9_identity::keys::{KeyError, SigningKey};
 use nogoo9_identity::keyset::KeySetError;
 use nogoo9_identity::seal::SealKey;
 use nogoo9_model::UnixSeconds;
+use nogoo9_runtime::audit::{Outcome, What};
 use ring::{Next, Retired, Ring, Rotation};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -174,7 +176,8 @@ impl Store<'_> {
                         ..Secret::default()
                     };
                     let create = self.secrets.create(&params, &secret);
-                    self.call(Self::SECRET, create).await
+                    let made = self.call(Self::SECRET, create).await;
+                    self.told(What::KeysMake, made)
                 }
                 Some(there) => {
                     let ring = self.read(&there)?;
@@ -199,7 +202,8 @@ impl Store<'_> {
                         ..there
                     };
                     let replace = self.secrets.replace(SECRET, &params, &wanted);
-                    self.call(Self::SECRET, replace).await
+                    let rotated = self.call(Self::SECRET, replace).await;
+                    self.told(What::KeysRotate, rotated)
                 }
             };
             match written {
@@ -214,6 +218,15 @@ impl Store<'_> {
             object: Self::SECRET,
             namespace: self.namespace.to_owned(),
         })
+    }
+
+    /// Leaves a record of keys that were written.
+    fn told<T>(&self, what: What, written: Result<T, KeyStoreError>) -> Result<T, KeyStoreError> {
+        if written.is_ok() {
+            let secret = format!("{}/{SECRET}", self.namespace);
+            audit::write(what, None, Some(&secret), Outcome::Ok);
+        }
+        written
     }
 
     fn read(&self, secret: &Secret) -> Result<Ring, KeyStoreError> {

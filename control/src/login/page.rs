@@ -4,6 +4,7 @@ use super::reply;
 use axum::http::StatusCode;
 use axum::response::Response;
 use maud::{DOCTYPE, Markup, html};
+use std::sync::LazyLock;
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--ink:#1c2024;--soft:#60646c;--card:#fff;--back:#f4f5f7;--line:#dcdfe4;--go:#1f5fd0}\
@@ -32,7 +33,8 @@ pub(super) struct Trouble<'a> {
 impl Trouble<'_> {
     /// The page as an answer.
     pub(super) fn answer(&self, status: StatusCode, cookies: &[String]) -> Response {
-        reply::page(status, &self.markup(), cookies)
+        static POLICY: LazyLock<String> = LazyLock::new(|| reply::policy(STYLE));
+        reply::page(status, &self.markup(), &POLICY, cookies)
     }
 
     fn markup(&self) -> Markup {

@@ -13,6 +13,7 @@ use nogoo9_identity::session::{Freshness, Session, SignError};
 use nogoo9_identity::{TokenError, Verified};
 use nogoo9_model::access::Caller;
 use nogoo9_model::{UnixSeconds, name};
+use nogoo9_runtime::audit::{Outcome, What};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -126,21 +127,15 @@ impl Login {
             return Renewal::Refused(Refusal::Unknown);
         };
         let (login, sub) = (Arc::clone(self), held.caller.sub.clone());
+        let seen = crate::audit::seen().unwrap_or_default();
         let going_on = tokio::spawn(async move {
             let id = name::session_id(&sid);
             let turn = login.turns.of(&id);
             let _mine = turn.lock().await;
             let outcome = login.go_on(&id, &sid, &sub).await;
             if let Ok(Renewal::Refused(why)) = &outcome {
-                tracing::info!(
-                    target: "audit",
-                    action = "session.renew",
-                    sub,
-                    session = id,
-                    reason = why.reason(),
-                    result = "refused",
-                    "session not renewed"
-                );
+                let refused = Outcome::Refused(why.reason());
+                seen.write(What::SessionRenew, Some(&sub), Some(&id), refused);
             }
             outcome
         });

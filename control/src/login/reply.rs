@@ -4,10 +4,16 @@ use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use maud::Markup;
+use sha2::{Digest, Sha256};
 
-/// What a page of ours may do: show itself. The style is inline; there is no script.
-const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
-                              form-action 'self'; frame-ancestors 'none'";
+/// What a page may do whose one style is `style`: show itself. There is no script and no form.
+pub(super) fn policy(style: &str) -> String {
+    let hash = data_encoding::BASE64.encode(&Sha256::digest(style.as_bytes()));
+    format!(
+        "default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'; \
+         frame-ancestors 'none'"
+    )
+}
 
 /// A redirect (303) that sets cookies.
 pub(super) fn redirect(to: &str, cookies: &[String]) -> Response {
@@ -22,16 +28,26 @@ pub(super) fn redirect(to: &str, cookies: &[String]) -> Response {
     answer
 }
 
-/// A page.
-pub(super) fn page(status: StatusCode, markup: &Markup, cookies: &[String]) -> Response {
+/// A page, under its [`policy`].
+pub(super) fn page(
+    status: StatusCode,
+    markup: &Markup,
+    policy: &str,
+    cookies: &[String],
+) -> Response {
     let mut answer = (status, Body::from(markup.0.clone())).into_response();
     let headers = answer.headers_mut();
     let html = HeaderValue::from_static("text/html; charset=utf-8");
     headers.insert(header::CONTENT_TYPE, html);
-    headers.insert(
-        header::CONTENT_SECURITY_POLICY,
-        HeaderValue::from_static(CONTENT_POLICY),
-    );
+    match HeaderValue::from_str(policy) {
+        Ok(policy) => {
+            headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+        }
+        Err(_) => tracing::error!("policy is not a header value"),
+    }
+    for (name, value) in PAGE {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
     if status == StatusCode::SERVICE_UNAVAILABLE {
         headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
     }
@@ -39,6 +55,18 @@ pub(super) fn page(status: StatusCode, markup: &Markup, cookies: &[String]) -> R
     set_cookies(&mut answer, cookies);
     answer
 }
+
+/// What pages say beside their policy.
+const PAGE: [(HeaderName, &str); 2] = [
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("permissions-policy"),
+        "camera=(), geolocation=(), microphone=()",
+    ),
+];
 
 fn harden(answer: &mut Response) {
     const HEADERS: [(HeaderName, &str); 4] = [

@@ -4,10 +4,12 @@ use super::tokens::by_a_person;
 use super::types::{EndedSessions, Session, Sessions};
 use super::view::time;
 use super::{Answer, Parts, ServiceError};
+use crate::audit;
 use crate::personal::Credential;
 use crate::session::{SessionRecord, end};
 use nogoo9_model::access::{Action, Caller, Denied};
 use nogoo9_model::name::{SESSION_ID, session_id};
+use nogoo9_runtime::audit::{Outcome, What};
 
 pub(super) async fn list(
     parts: &Parts,
@@ -51,7 +53,7 @@ pub(super) async fn end_one(
     if mine.is_none() {
         return Err(ServiceError::Denied(Denied::AccessDenied));
     }
-    finish(parts, caller, id).await?;
+    end(&parts.cluster, id, now).await?;
     Ok(EndedSessions { ended: 1 })
 }
 
@@ -69,7 +71,8 @@ pub(super) async fn end_others(
     for record in live(parts, caller).await? {
         let id = record.id();
         if current.as_ref() != Some(&id) {
-            finish(parts, caller, &id).await?;
+            end(&parts.cluster, &id, parts.cluster.now()).await?;
+            audit::write(What::SessionEnd, Some(&caller.sub), Some(&id), Outcome::Ok);
             ended += 1;
         }
     }
@@ -81,20 +84,6 @@ async fn live(parts: &Parts, caller: &Caller) -> Answer<Vec<SessionRecord>> {
     let all = parts.cluster.sessions(Some(&caller.sub)).await?;
     let mine = all.into_iter().map(|stored| stored.value);
     Ok(mine.filter(|record| record.is_live(now)).collect())
-}
-
-async fn finish(parts: &Parts, caller: &Caller, id: &str) -> Answer<()> {
-    end(&parts.cluster, id, parts.cluster.now()).await?;
-    tracing::info!(
-        target: "audit",
-        action = "session.end",
-        sub = caller.sub,
-        session = id,
-        reason = "ended by its owner",
-        result = "ok",
-        "session ended"
-    );
-    Ok(())
 }
 
 /// Whatever the role, one's own sessions are one's own; a token needs the scope all the same.

@@ -34,18 +34,6 @@ pub(super) async fn create(
         discard(cluster, &kept).await;
         return Err(error);
     }
-    tracing::info!(
-        target: "audit",
-        action = "token.create",
-        sub = caller.sub,
-        by = by.as_str(),
-        token = kept.id(),
-        name = kept.name,
-        scopes = ?kept.scopes,
-        expires = kept.expires,
-        result = "ok",
-        "access token created"
-    );
     Ok(CreatedToken {
         token,
         kept: shown(&made.value, cluster.now()),
@@ -94,16 +82,6 @@ pub(super) async fn revoke(
         .cluster
         .delete_personal_token(id, Some(&stored.uid))
         .await?;
-    tracing::info!(
-        target: "audit",
-        action = "token.revoke",
-        sub = caller.sub,
-        by = by.as_str(),
-        token = id,
-        name = stored.value.name,
-        result = "ok",
-        "access token revoked"
-    );
     Ok(RevokedToken {
         id: id.to_owned(),
         message: "Revoked; open pages and sockets end within a minute".to_owned(),

@@ -78,6 +78,35 @@ impl TokenError {
         }
     }
 
+    /// Whether a token that is refused so was made up or altered. What was good once, or is good
+    /// elsewhere, was not; nor was what cannot be judged now.
+    #[must_use]
+    pub fn is_forged(self) -> bool {
+        match self {
+            Self::Malformed
+            | Self::TooLong
+            | Self::Algorithm
+            | Self::WrongType
+            | Self::UnknownKey
+            | Self::Signature
+            | Self::UnknownToken => true,
+            Self::KeysUnavailable
+            | Self::WrongIssuer
+            | Self::WrongAudience
+            | Self::Expired
+            | Self::NotYetValid
+            | Self::MissingClaim
+            | Self::WrongNonce => false,
+        }
+    }
+
+    /// As [`Self::is_forged`], of a session's cookie: its key may have been deleted, which ends all
+    /// sessions and makes nobody a forger.
+    #[must_use]
+    pub fn is_forged_cookie(self) -> bool {
+        self.is_forged() && self != Self::UnknownKey
+    }
+
     /// Whether newer keys could change the verdict.
     pub(crate) fn wants_keys(self) -> bool {
         matches!(self, Self::UnknownKey | Self::KeysUnavailable)

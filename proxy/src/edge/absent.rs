@@ -24,8 +24,11 @@ impl Edge {
     ) -> pingora::Result<bool> {
         ctx.wants_html = asked.html;
         let opened = asked.opened.take();
-        let reply = match (asked.wants, self.told(session, &asked).await) {
-            (_, Err(AskError::NotTheirs)) => self.gate.not_found(asked.html),
+        let reply = match (asked.wants, self.told(session, ctx, &asked).await) {
+            (_, Err(AskError::NotTheirs)) => {
+                self.not_theirs(session.req_header(), ctx, &asked);
+                self.gate.not_found(asked.html)
+            }
             (_, Err(AskError::Refused(refusal))) => Reply::refused(asked.html, &refusal),
             (Wants::Start, Ok(told)) => Reply::started(&asked, &told),
             (Wants::Start, Err(AskError::Unreachable(_))) => {
@@ -52,10 +55,16 @@ impl Edge {
     }
 
     /// What control says, as far as it is the caller's business.
-    async fn told(&self, session: &Session, asked: &Asked) -> Result<Absent, AskError> {
+    async fn told(
+        &self,
+        session: &Session,
+        ctx: &Context,
+        asked: &Asked,
+    ) -> Result<Absent, AskError> {
         let question = Question {
             id: &asked.id,
             host: &asked.host,
+            client: ctx.client,
             headers: &session.req_header().headers,
         };
         let told = match asked.wants {

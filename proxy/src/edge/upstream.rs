@@ -6,7 +6,6 @@ use crate::headers::{self, Origin};
 use crate::tunnel::handshake::CONNECT;
 use pingora::http::RequestHeader;
 use pingora::protocols::TcpKeepalive;
-use pingora::proxy::Session;
 use pingora::upstreams::peer::{HttpPeer, HttpUpstreamRequestPolicy};
 use std::time::Duration;
 
@@ -70,11 +69,4 @@ pub(super) fn peer(address: std::net::SocketAddr, idle: Duration) -> HttpPeer {
     // WebSockets are relayed by us; nothing else is upgraded.
     peer.options.http_upstream_request_policy = HttpUpstreamRequestPolicy::deny_upgrades();
     peer
-}
-
-pub(super) fn client_ip(session: &Session) -> Option<std::net::IpAddr> {
-    session
-        .client_addr()
-        .and_then(|addr| addr.as_inet())
-        .map(std::net::SocketAddr::ip)
 }

@@ -65,6 +65,7 @@ impl Wiring<'_> {
             "--proxy-admin",
             format!("http://{}", self.proxy_admin),
         );
+        unlimited(&mut args, &self.options.control_flags);
         args.extend(self.options.control_flags.iter().map(OsString::from));
         let program = self.options.programs.control.clone();
         self.guarded(CONTROL, program, args, Duration::from_secs(10))
@@ -82,6 +83,7 @@ impl Wiring<'_> {
         // There is no load balancer that would have to look elsewhere first.
         flag(&mut args, "--drain", "0");
         flag(&mut args, "--stop-timeout", "5");
+        unlimited(&mut args, &self.options.proxy_flags);
         args.extend(self.options.proxy_flags.iter().map(OsString::from));
         let program = self.options.programs.proxy.clone();
         self.guarded(PROXY, program, args, Duration::from_secs(10))
@@ -124,6 +126,15 @@ impl Wiring<'_> {
             args: guarded,
             grace,
         }
+    }
+}
+
+/// Failures are not limited by address, since everybody here has the same one; unless that is asked
+/// for.
+fn unlimited(args: &mut Vec<OsString>, asked: &[String]) {
+    const FLAG: &str = "--auth-failures-per-minute";
+    if !asked.iter().any(|one| one.starts_with(FLAG)) {
+        flag(args, FLAG, "0");
     }
 }
 
