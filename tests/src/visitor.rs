@@ -119,12 +119,40 @@ impl Visitor {
     /// # Errors
     /// It leads nowhere.
     pub async fn open(&mut self, url: &Url, user: &str) -> anyhow::Result<(Url, Answer)> {
+        let stop = |_: &Url| false;
+        match self.walk(url, user, stop).await? {
+            (url, Some(answer)) => Ok((url, answer)),
+            (url, None) => bail!("stopped at {url}"),
+        }
+    }
+
+    /// As [`Self::open`], but does not take the last step, to an address with that path: returns the
+    /// address.
+    ///
+    /// # Errors
+    /// The way does not lead there.
+    pub async fn walk_to(&mut self, url: &Url, user: &str, path: &str) -> anyhow::Result<Url> {
+        match self.walk(url, user, |url| url.path() == path).await? {
+            (url, None) => Ok(url),
+            (url, Some(answer)) => bail!("ended at {url} with {}", answer.status),
+        }
+    }
+
+    async fn walk(
+        &mut self,
+        url: &Url,
+        user: &str,
+        stop: impl Fn(&Url) -> bool,
+    ) -> anyhow::Result<(Url, Option<Answer>)> {
         let mut url = url.clone();
         let mut answer = self.send(Method::GET, &url, &NAVIGATION, &[]).await?;
         for _ in 0..MAX_HOPS {
             let text = answer.text();
             if answer.status.is_redirection() {
                 url = url.join(answer.header("location").context("no Location")?)?;
+                if stop(&url) {
+                    return Ok((url, None));
+                }
                 answer = self.send(Method::GET, &url, &NAVIGATION, &[]).await?;
             } else if let Some(request) = attribute(&text, "name=\"request\"", "value") {
                 let action = attribute(&text, "<form", "action").unwrap_or_default();
@@ -133,10 +161,15 @@ impl Visitor {
                 let same_origin = [("sec-fetch-site", "same-origin")];
                 answer = self.send(Method::POST, &url, &same_origin, &form).await?;
             } else {
-                return Ok((url, answer));
+                return Ok((url, Some(answer)));
             }
         }
         bail!("more than {MAX_HOPS} redirects, the last to {url}")
+    }
+
+    /// Forgets the cookies of a host.
+    pub fn forget(&mut self, host: &str) {
+        self.jar.retain(|(of, _), _| of != host);
     }
 
     /// Signs in at the console.

@@ -38,7 +38,7 @@ impl Links {
         Self {
             scheme: public.url.scheme().to_owned(),
             domain: public.workspace_domain.clone(),
-            paths: public.path_mode.then(|| public.url.clone()),
+            paths: public.path_url(),
         }
     }
 

@@ -1,6 +1,8 @@
 //! Who may see and do what, over every surface. What is another's and what is not there get one and
 //! the same answer, to the byte.
 
+mod attacks;
+mod audit;
 mod headers;
 mod identical;
 mod origins;
@@ -24,6 +26,10 @@ fn main() -> ExitCode {
         .scenario(
             "a_stopped_one_cannot_be_told_apart_either",
             identical::while_stopped,
+        )
+        .scenario(
+            "what_is_done_leaves_its_records",
+            audit::leaves_its_records,
         )
         .scenario("lists_show_ones_own", own::lists_show_ones_own)
         .scenario("visibility_opens_pages_and_nothing_else", own::visibility)
@@ -53,6 +59,18 @@ fn main() -> ExitCode {
         .scenario(
             "signing_out_ends_the_console_session",
             sessions::signing_out,
+        )
+        .scenario(
+            "a_login_link_of_an_attacker_signs_nobody_in",
+            attacks::a_login_link_of_an_attacker,
+        )
+        .scenario(
+            "returns_lead_nowhere_else",
+            attacks::returns_lead_nowhere_else,
+        )
+        .scenario(
+            "a_hand_over_code_is_used_once",
+            attacks::a_hand_over_code_is_used_once,
         )
         .main()
 }

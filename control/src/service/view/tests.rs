@@ -203,6 +203,7 @@ fn outdated_only_if_the_template_is_there_and_differs() {
             port: None,
         },
         path_mode: false,
+        path_host: None,
     });
     let document = crate::template::Document {
         name: "sample".into(),
