@@ -5,19 +5,24 @@
 //! is another's and what is not there give the same answer, field by field.
 
 mod absent;
+mod authoring;
 mod bulk;
 mod error;
+mod even;
 mod feed;
+mod history;
 mod ids;
 mod lifecycle;
 mod limit;
 mod links;
+mod logs;
 mod metrics;
 mod operations;
 mod rollback;
 mod sessions;
 mod templates;
 mod tokens;
+mod trail;
 mod types;
 mod upgrades;
 mod view;
@@ -38,9 +43,10 @@ use crate::template::source::Source;
 use crate::upgrade::{Engine, Proxies};
 use nogoo9_model::UnixSeconds;
 use nogoo9_model::absent::Absent;
-use nogoo9_model::access::{Action, Caller, Denied, Target, Visibility, may};
+use nogoo9_model::access::{Action, Authors, Caller, Denied, Target, Visibility, may};
 use nogoo9_model::limit::PerUser;
 use nogoo9_model::record::Record;
+use nogoo9_runtime::audit::What;
 use std::sync::Arc;
 
 /// What the service works with.
@@ -65,7 +71,7 @@ pub struct Parts {
 
 /// Commands and queries. Clones share everything.
 #[derive(Clone)]
-pub struct Service(Arc<Parts>, Option<PerUser>);
+pub struct Service(Arc<Parts>, Option<PerUser>, Arc<Authors>);
 
 type Answer<T> = Result<T, ServiceError>;
 
@@ -73,13 +79,19 @@ impl Service {
     /// A service over these parts.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        Self(Arc::new(parts), None)
+        Self(Arc::new(parts), None, Arc::default())
     }
 
     /// The same service, which lets no user spawn more workspaces than that.
     #[must_use]
     pub fn with_max_workspaces(self, limit: Option<PerUser>) -> Self {
-        Self(self.0, limit)
+        Self(self.0, limit, self.2)
+    }
+
+    /// The same service, which lets these write templates beside admins.
+    #[must_use]
+    pub fn with_template_authors(self, authors: Authors) -> Self {
+        Self(self.0, self.1, Arc::new(authors))
     }
 
     /// Workspaces that the caller may see.
@@ -102,6 +114,36 @@ impl Service {
         self.count("get_workspace", workspaces::get(&self.0, caller, id).await)
     }
 
+    /// What happened to a workspace, newest first.
+    ///
+    /// # Errors
+    /// [`ServiceError`].
+    pub async fn get_workspace_events(
+        &self,
+        caller: &Caller,
+        args: &GetWorkspaceEvents,
+    ) -> Answer<WorkspaceEvents> {
+        self.count(
+            "get_workspace_events",
+            history::events(&self.0, caller, args).await,
+        )
+    }
+
+    /// The end of what a container of a workspace has written.
+    ///
+    /// # Errors
+    /// [`ServiceError`].
+    pub async fn get_workspace_logs(
+        &self,
+        caller: &Caller,
+        args: &GetWorkspaceLogs,
+    ) -> Answer<WorkspaceLogs> {
+        self.count(
+            "get_workspace_logs",
+            logs::logs(&self.0, caller, args).await,
+        )
+    }
+
     /// Looks on in the caller's name, until `end` at the latest.
     ///
     /// # Errors
@@ -119,10 +161,10 @@ impl Service {
         caller: &Caller,
         args: SpawnWorkspace,
     ) -> Answer<Workspace> {
-        self.count(
-            "spawn_workspace",
-            lifecycle::spawn(&self.0, self.1, caller, args).await,
-        )
+        let (what, object) = (What::WorkspaceSpawn, args.id.clone());
+        let command = self.command(what, "spawn_workspace", caller, object.as_deref());
+        let spawned = lifecycle::spawn(&self.0, self.1, caller, args).await;
+        command.done_to(spawned, |workspace| Some(workspace.id.clone()))
     }
 
     /// Starts a stopped workspace; one that runs stays as it is.
@@ -130,10 +172,8 @@ impl Service {
     /// # Errors
     /// [`ServiceError`].
     pub async fn start_workspace(&self, caller: &Caller, id: &str) -> Answer<Workspace> {
-        self.count(
-            "start_workspace",
-            lifecycle::start(&self.0, self.1, caller, id).await,
-        )
+        let command = self.command(What::WorkspaceStart, "start_workspace", caller, Some(id));
+        command.done(lifecycle::start(&self.0, self.1, caller, id).await)
     }
 
     /// What a workspace without pods is doing, for whoever may open its pages at `origin`.
@@ -146,7 +186,7 @@ impl Service {
         id: &str,
         origin: Origin,
     ) -> Answer<Absent> {
-        let told = absent::look(&self.0, caller, id, origin);
+        let told = absent::look(&self.0, caller, id, origin).await;
         self.count("look_at_absent", told)
     }
 
@@ -155,10 +195,8 @@ impl Service {
     /// # Errors
     /// As [`Self::look_at_absent`], and [`Self::start_workspace`].
     pub async fn start_absent(&self, caller: &Caller, id: &str, origin: Origin) -> Answer<Absent> {
-        self.count(
-            "start_absent",
-            absent::start(&self.0, self.1, caller, id, origin).await,
-        )
+        let command = self.command(What::WorkspaceStart, "start_absent", caller, Some(id));
+        command.done(absent::start(&self.0, self.1, caller, id, origin).await)
     }
 
     /// Addresses of workspaces.
@@ -172,7 +210,8 @@ impl Service {
     /// # Errors
     /// [`ServiceError`].
     pub async fn stop_workspace(&self, caller: &Caller, id: &str) -> Answer<Workspace> {
-        self.count("stop_workspace", lifecycle::stop(&self.0, caller, id).await)
+        let command = self.command(What::WorkspaceStop, "stop_workspace", caller, Some(id));
+        command.done(lifecycle::stop(&self.0, caller, id).await)
     }
 
     /// Deletes a workspace, and its volumes if that is asked for.
@@ -184,10 +223,13 @@ impl Service {
         caller: &Caller,
         args: &DeleteWorkspace,
     ) -> Answer<Deletion> {
-        self.count(
-            "delete_workspace",
-            lifecycle::delete(&self.0, caller, args).await,
-        )
+        let what = if args.delete_data {
+            What::WorkspaceDeleteData
+        } else {
+            What::WorkspaceDelete
+        };
+        let command = self.command(what, "delete_workspace", caller, Some(&args.id));
+        command.done(lifecycle::delete(&self.0, caller, args).await)
     }
 
     /// Begins an upgrade, durably, and returns; or returns the one that is under way.
@@ -195,10 +237,13 @@ impl Service {
     /// # Errors
     /// [`ServiceError`]; then nothing was touched.
     pub async fn upgrade_workspace(&self, caller: &Caller, id: &str) -> Answer<Upgrade> {
-        self.count(
+        let command = self.command(
+            What::WorkspaceUpgrade,
             "upgrade_workspace",
-            upgrades::upgrade(&self.0, caller, id).await,
-        )
+            caller,
+            Some(id),
+        );
+        command.done(upgrades::upgrade(&self.0, caller, id).await)
     }
 
     /// Begins a rollback to what the workspace was before its newest upgrade, durably, and returns; or
@@ -207,10 +252,9 @@ impl Service {
     /// # Errors
     /// [`ServiceError`]; then nothing was touched.
     pub async fn rollback_workspace(&self, caller: &Caller, id: &str) -> Answer<Upgrade> {
-        self.count(
-            "rollback_workspace",
-            rollback::rollback(&self.0, caller, id).await,
-        )
+        let what = What::WorkspaceRollback;
+        let command = self.command(what, "rollback_workspace", caller, Some(id));
+        command.done(rollback::rollback(&self.0, caller, id).await)
     }
 
     /// Sets the time before which nobody but its owner upgrades the workspace; `None` lifts it.
@@ -223,10 +267,8 @@ impl Service {
         id: &str,
         args: &KeepUntil,
     ) -> Answer<Workspace> {
-        self.count(
-            "keep_until",
-            lifecycle::keep_until(&self.0, caller, id, args).await,
-        )
+        let command = self.command(What::WorkspaceKeep, "keep_until", caller, Some(id));
+        command.done(lifecycle::keep_until(&self.0, caller, id, args).await)
     }
 
     /// Begins an upgrade of all outdated workspaces, durably, and returns; or tells what it would do.
@@ -238,10 +280,13 @@ impl Service {
         caller: &Caller,
         args: &UpgradeAllWorkspaces,
     ) -> Answer<UpgradeAll> {
-        self.count(
-            "upgrade_all_workspaces",
-            bulk::upgrade_all(&self.0, caller, args).await,
-        )
+        if args.dry_run {
+            let tried = bulk::upgrade_all(&self.0, caller, args).await;
+            return self.count("upgrade_all_workspaces", tried);
+        }
+        let command = self.command(What::UpgradeAll, "upgrade_all_workspaces", caller, None);
+        let begun = bulk::upgrade_all(&self.0, caller, args).await;
+        command.done_to(begun, |begun| begun.operation_id.clone())
     }
 
     /// One operation, with a page of its workspaces.
@@ -260,10 +305,8 @@ impl Service {
     /// # Errors
     /// [`ServiceError`].
     pub async fn pause_operation(&self, caller: &Caller, id: &str) -> Answer<Operation> {
-        self.count(
-            "pause_operation",
-            operations::pause(&self.0, caller, id).await,
-        )
+        let command = self.command(What::OperationPause, "pause_operation", caller, Some(id));
+        command.done(operations::pause(&self.0, caller, id).await)
     }
 
     /// Goes on with a bulk that was paused, or whose canary waits for approval.
@@ -271,10 +314,8 @@ impl Service {
     /// # Errors
     /// [`ServiceError`].
     pub async fn resume_operation(&self, caller: &Caller, id: &str) -> Answer<Operation> {
-        self.count(
-            "resume_operation",
-            operations::resume(&self.0, caller, id).await,
-        )
+        let command = self.command(What::OperationResume, "resume_operation", caller, Some(id));
+        command.done(operations::resume(&self.0, caller, id).await)
     }
 
     /// Tries again what failed of an operation, as a new one.
@@ -282,7 +323,9 @@ impl Service {
     /// # Errors
     /// [`ServiceError`]; then nothing was touched.
     pub async fn retry_operation(&self, caller: &Caller, id: &str) -> Answer<UpgradeAll> {
-        self.count("retry_operation", bulk::retry(&self.0, caller, id).await)
+        let command = self.command(What::OperationRetry, "retry_operation", caller, Some(id));
+        let begun = bulk::retry(&self.0, caller, id).await;
+        command.done_to(begun, |begun| begun.operation_id.clone())
     }
 
     /// Ends a bulk: what has not begun is cancelled, what is under way ends by itself. Takes the
@@ -291,10 +334,8 @@ impl Service {
     /// # Errors
     /// [`ServiceError`].
     pub async fn cancel_operation(&self, caller: &Caller, id: &str) -> Answer<Operation> {
-        self.count(
-            "cancel_operation",
-            operations::cancel(&self.0, caller, id).await,
-        )
+        let command = self.command(What::OperationCancel, "cancel_operation", caller, Some(id));
+        command.done(operations::cancel(&self.0, caller, id).await)
     }
 
     /// One operation, once it ended or moved on, or after the given time.
@@ -340,6 +381,43 @@ impl Service {
         self.count("get_template", templates::get(&self.0, caller, name).await)
     }
 
+    /// Makes a template.
+    ///
+    /// # Errors
+    /// [`ServiceError`]; then nothing was changed.
+    pub async fn create_template(
+        &self,
+        caller: &Caller,
+        args: &CreateTemplate,
+    ) -> Answer<Template> {
+        let (what, object) = (What::TemplateCreate, Some(&args.name));
+        let command = self.command(what, "create_template", caller, object.map(String::as_str));
+        command.done(authoring::create(&self.0, &self.2, caller, args).await)
+    }
+
+    /// Changes a template; its workspaces are outdated then, and stay as they are.
+    ///
+    /// # Errors
+    /// [`ServiceError`]; then nothing was changed.
+    pub async fn update_template(
+        &self,
+        caller: &Caller,
+        args: &UpdateTemplate,
+    ) -> Answer<Template> {
+        let (what, object) = (What::TemplateUpdate, Some(&args.name));
+        let command = self.command(what, "update_template", caller, object.map(String::as_str));
+        command.done(authoring::update(&self.0, &self.2, caller, args).await)
+    }
+
+    /// Deletes a template that no workspace was made from.
+    ///
+    /// # Errors
+    /// [`ServiceError`]; then nothing was changed.
+    pub async fn delete_template(&self, caller: &Caller, name: &str) -> Answer<DeletedTemplate> {
+        let command = self.command(What::TemplateDelete, "delete_template", caller, Some(name));
+        command.done(authoring::delete(&self.0, &self.2, caller, name).await)
+    }
+
     /// The caller's browser sessions; `current` is the `sid` of the one that asks.
     ///
     /// # Errors
@@ -361,10 +439,8 @@ impl Service {
         by: Credential,
         id: &str,
     ) -> Answer<EndedSessions> {
-        self.count(
-            "end_session",
-            sessions::end_one(&self.0, caller, by, id).await,
-        )
+        let command = self.command(What::SessionEnd, "end_session", caller, Some(id));
+        command.done(sessions::end_one(&self.0, caller, by, id).await)
     }
 
     /// Ends all of the caller's browser sessions but the one that asks.
@@ -377,10 +453,9 @@ impl Service {
         by: Credential,
         current: Option<&str>,
     ) -> Answer<EndedSessions> {
-        self.count(
-            "end_other_sessions",
-            sessions::end_others(&self.0, caller, by, current).await,
-        )
+        let all = Some("all-others");
+        let command = self.command(What::SessionEnd, "end_other_sessions", caller, all);
+        command.done(sessions::end_others(&self.0, caller, by, current).await)
     }
 
     /// Makes a personal access token for the caller, who is known by `by`.
@@ -393,10 +468,9 @@ impl Service {
         by: Credential,
         args: &CreateToken,
     ) -> Answer<CreatedToken> {
-        self.count(
-            "create_token",
-            tokens::create(&self.0, caller, by, args).await,
-        )
+        let command = self.command(What::TokenCreate, "create_token", caller, None);
+        let created = tokens::create(&self.0, caller, by, args).await;
+        command.done_to(created, |created| Some(created.kept.id.clone()))
     }
 
     /// The caller's own personal access tokens, without the tokens themselves.
@@ -421,10 +495,8 @@ impl Service {
         by: Credential,
         id: &str,
     ) -> Answer<RevokedToken> {
-        self.count(
-            "revoke_token",
-            tokens::revoke(&self.0, caller, by, id).await,
-        )
+        let command = self.command(What::TokenRevoke, "revoke_token", caller, Some(id));
+        command.done(tokens::revoke(&self.0, caller, by, id).await)
     }
 
     /// Who is calling and what they may do.
@@ -446,6 +518,12 @@ impl Service {
             is_admin: caller.is_admin(),
             can_spawn: may(caller, Action::Spawn, own).is_ok(),
             can_upgrade_all: may(caller, Action::UpgradeAll, Target::Nothing).is_ok(),
+            can_write_templates: may(
+                caller,
+                Action::WriteTemplates,
+                Target::Templates { authors: &self.2 },
+            )
+            .is_ok(),
             scopes: caller
                 .scopes
                 .as_ref()
@@ -468,7 +546,9 @@ impl Service {
         upgrades::attempt(&self.0, stored, ask).await
     }
 
+    /// Counts a query. Commands go through [`Self::command`].
     fn count<T>(&self, command: &'static str, result: Answer<T>) -> Answer<T> {
+        trail::refused_to_look(command, &result);
         self.0.metrics.count(command, result)
     }
 }

@@ -1,6 +1,7 @@
 //! What whoever may open a workspace's pages is told while there is no pod to open. From memory: the
 //! edge asks this for every id that it does not know, invented ones among them.
 
+use super::even::evenly;
 use super::types::Status as Seen;
 use super::{Answer, Parts, ServiceError, lifecycle, view};
 use nogoo9_model::absent::{Absent, Status, VERSION};
@@ -18,7 +19,16 @@ pub enum Origin {
     Shared,
 }
 
-pub(super) fn look(parts: &Parts, caller: &Caller, id: &str, origin: Origin) -> Answer<Absent> {
+pub(super) async fn look(
+    parts: &Parts,
+    caller: &Caller,
+    id: &str,
+    origin: Origin,
+) -> Answer<Absent> {
+    evenly(async { seen(parts, caller, id, origin) }).await
+}
+
+fn seen(parts: &Parts, caller: &Caller, id: &str, origin: Origin) -> Answer<Absent> {
     if !parts.caches.is_synced() {
         return Err(ServiceError::Cluster {
             reason: "control has just started and is still listing workspaces".into(),
@@ -39,9 +49,9 @@ pub(super) async fn start(
     origin: Origin,
 ) -> Answer<Absent> {
     // Whoever may not open it shall not learn that it is there, also if they may start it elsewhere.
-    look(parts, caller, id, origin)?;
+    look(parts, caller, id, origin).await?;
     lifecycle::start(parts, limit, caller, id).await?;
-    look(parts, caller, id, origin)
+    look(parts, caller, id, origin).await
 }
 
 fn allow_opening<'a>(

@@ -3,6 +3,7 @@
 //! A template is one ConfigMap. It is read by the same reader as any other, and refused as a whole if it
 //! could not be used. Nothing but templates is ever changed or deleted here, whatever the name.
 
+use super::even::evenly;
 use super::lifecycle::TRIES;
 use super::types::{CreateTemplate, DeletedTemplate, Template as Shown, UpdateTemplate};
 use super::{Answer, Parts, ServiceError, view};
@@ -162,6 +163,10 @@ fn allow(caller: &Caller, authors: &Authors) -> Answer<()> {
 
 /// The ConfigMap of a template that the caller may use; one that they may not use is not there.
 async fn theirs(parts: &Parts, caller: &Caller, name: &str) -> Answer<ConfigMap> {
+    evenly(find(parts, caller, name)).await
+}
+
+async fn find(parts: &Parts, caller: &Caller, name: &str) -> Answer<ConfigMap> {
     let uses = |allowed_roles: &AllowedRoles| {
         let template = Target::Template { allowed_roles };
         may(caller, Action::ReadTemplate, template).is_ok()

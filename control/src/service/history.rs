@@ -4,10 +4,10 @@
 //! id may have been somebody else's before.
 
 use super::types::{GetWorkspaceEvents, MAX_EVENTS, WorkspaceEvent, WorkspaceEvents};
-use super::{Answer, Parts, ServiceError, allow, view, workspaces};
+use super::{Answer, Parts, ServiceError, view, workspaces};
 use k8s_openapi::api::core::v1::Event;
 use nogoo9_model::UnixSeconds;
-use nogoo9_model::access::{Action, Caller};
+use nogoo9_model::access::Caller;
 use nogoo9_model::operation::{Kind, Operation, State};
 use nogoo9_model::record::Record;
 
@@ -27,8 +27,7 @@ pub(super) async fn events(
             problem: format!("use 1 to {MAX_EVENTS}"),
         });
     }
-    let record = workspaces::read(parts, &args.id).await?;
-    let record = allow(caller, Action::Read, record.as_ref())?;
+    let record = &workspaces::readable(parts, caller, &args.id).await?;
     let mut all = Vec::new();
     for uid in pods(parts, record).await? {
         let events = parts.cluster.events_of_pod(&uid).await?;

@@ -2,7 +2,7 @@
 
 use super::types::{DeleteWorkspace, Deletion, KeepUntil, SpawnWorkspace, Status, Workspace};
 use super::volumes::exclusive;
-use super::workspaces::{show, shown};
+use super::workspaces::{permitted, show, shown};
 use super::{Answer, Parts, ServiceError, allow, ids, limit, templates};
 use crate::cluster::ClusterError;
 use crate::template::{RenderInput, Strictness, claims, render};
@@ -216,8 +216,9 @@ pub(super) async fn start(
         && let Some(stored) = parts.cluster.living(id).await?
         && stored.value.reserved
         && stored.value.desired == Desired::Stopped
+        // Others are refused below, as for what is not there.
+        && let Ok(record) = allow(caller, Action::Manage, Some(&stored.value))
     {
-        let record = allow(caller, Action::Manage, Some(&stored.value))?;
         let record = limit::let_in(parts, limit, caller, &record.owner, id).await?;
         return Ok(spawned(parts, caller, &record).await);
     }
@@ -360,15 +361,7 @@ async fn change(
     next: impl Fn(&Record) -> Answer<Option<Record>>,
 ) -> Answer<Record> {
     for _ in 0..TRIES {
-        let stored = parts.cluster.living(id).await?;
-        allow(
-            caller,
-            Action::Manage,
-            stored.as_ref().map(|stored| &stored.value),
-        )?;
-        let Some(stored) = stored else {
-            return Err(nogoo9_model::access::Denied::AccessDenied.into());
-        };
+        let stored = permitted(parts, caller, Action::Manage, id).await?;
         let Some(next) = next(&stored.value)? else {
             return Ok(stored.value);
         };

@@ -1,10 +1,10 @@
 //! What a workspace's containers write: the end of it, bounded in lines and bytes.
 
 use super::types::{GetWorkspaceLogs, MAX_LINES, WorkspaceLogs};
-use super::{Answer, Parts, ServiceError, allow, workspaces};
+use super::{Answer, Parts, ServiceError, workspaces};
 use crate::cluster::{ClusterError, LogEnd};
 use k8s_openapi::api::core::v1::Pod;
-use nogoo9_model::access::{Action, Caller};
+use nogoo9_model::access::Caller;
 use nogoo9_model::adopt::Found;
 use nogoo9_model::record::Record;
 use nogoo9_model::select;
@@ -23,8 +23,7 @@ pub(super) async fn logs(
             problem: format!("use 1 to {MAX_LINES}"),
         });
     }
-    let record = workspaces::read(parts, &args.id).await?;
-    let record = allow(caller, Action::Read, record.as_ref())?;
+    let record = &workspaces::readable(parts, caller, &args.id).await?;
     let pods = pods(parts, record).await?;
     let found = choose(&pods, args.pod.as_deref())?;
     let containers = containers(&found.pod);

@@ -4,6 +4,7 @@ mod commands;
 
 pub(super) use commands::{cancel, commanded, pause, resume};
 
+use super::even::evenly;
 use super::types::{
     DEFAULT_PAGE, GetOperation, ListOperations, MAX_PAGE, MAX_WAIT, Operation, Operations,
     WaitForOperation,
@@ -195,9 +196,12 @@ fn allow_operation(
 
 /// The operation, if the caller may see it.
 async fn visible(parts: &Parts, caller: &Caller, id: &str) -> Answer<Stored<operation::Operation>> {
-    let stored = read(parts, id).await?;
-    allow_operation(caller, stored.as_ref().map(|stored| &stored.value))?;
-    Ok(stored.ok_or(Denied::AccessDenied)?)
+    evenly(async {
+        let stored = read(parts, id).await?;
+        allow_operation(caller, stored.as_ref().map(|stored| &stored.value))?;
+        Ok(stored.ok_or(Denied::AccessDenied)?)
+    })
+    .await
 }
 
 /// The operation, read live; while the API server cannot answer, as it was last seen.

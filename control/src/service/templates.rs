@@ -1,5 +1,6 @@
 //! Looking at templates. One that the caller may not use is as good as absent.
 
+use super::even::evenly;
 use super::types::{Template as Shown, Templates};
 use super::{Answer, Parts, ServiceError, allow_reading, view};
 use crate::template::{Template, TemplateError};
@@ -37,11 +38,14 @@ pub(super) async fn usable(parts: &Parts, caller: &Caller, name: &str) -> Answer
             allowed_roles: &AllowedRoles::Everyone,
         },
     )?;
-    match parts.templates.read(name).await {
-        Ok(template) if template.settings.may_use(caller).is_ok() => Ok(template),
-        Err(error) if error.may_be_told(caller) => Err(error.into()),
-        Ok(_) | Err(_) => Err(TemplateError::not_found(name).into()),
-    }
+    evenly(async {
+        match parts.templates.read(name).await {
+            Ok(template) if template.settings.may_use(caller).is_ok() => Ok(template),
+            Err(error) if error.may_be_told(caller) => Err(error.into()),
+            Ok(_) | Err(_) => Err(TemplateError::not_found(name).into()),
+        }
+    })
+    .await
 }
 
 /// The template of a workspace, read live, for its upgrade by `caller`; `None`: by an admin. That there

@@ -2,11 +2,11 @@
 
 use super::lifecycle::TRIES;
 use super::types::{Upgrade, UpgradeStatus};
-use super::workspaces::shown;
-use super::{Answer, Parts, ServiceError, allow, ids, rollback, templates, view, volumes};
+use super::workspaces::{permitted, shown};
+use super::{Answer, Parts, ServiceError, ids, rollback, templates, view, volumes};
 use crate::cluster::{ClusterError, Stored};
 use crate::template::{RenderInput, Strictness, Template, claims, render};
-use nogoo9_model::access::{Action, Caller, Denied};
+use nogoo9_model::access::{Action, Caller};
 use nogoo9_model::bulk::is_quota;
 use nogoo9_model::carry::{carry_over, carry_over_inherited};
 use nogoo9_model::container::Trouble;
@@ -52,15 +52,7 @@ pub(super) async fn single(
         Kind::Upgrade
     };
     for _ in 0..TRIES {
-        let stored = parts.cluster.living(id).await?;
-        allow(
-            caller,
-            Action::Upgrade,
-            stored.as_ref().map(|stored| &stored.value),
-        )?;
-        let Some(stored) = stored else {
-            return Err(Denied::AccessDenied.into());
-        };
+        let stored = permitted(parts, caller, Action::Upgrade, id).await?;
         if let Some(begun) = under_way(&stored.value, kind)? {
             return answer(parts, &stored.value, begun).await;
         }

@@ -1,12 +1,13 @@
 //! Looking at workspaces.
 
+use super::even::evenly;
 use super::types::{ListWorkspaces, Workspace, Workspaces};
 use super::view::{self, Live, Lookup};
 use super::{Answer, Parts, allow, allow_reading};
-use crate::cluster::{ClusterError, Listed};
+use crate::cluster::{ClusterError, Listed, Stored};
 use crate::template::TemplateError;
 use crate::template::source::Parsed;
-use nogoo9_model::access::{Action, Caller};
+use nogoo9_model::access::{Action, Caller, Denied};
 use nogoo9_model::record::Record;
 use nogoo9_model::upgrade::needs_proxies;
 use std::collections::BTreeMap;
@@ -46,13 +47,38 @@ pub(super) fn all(parts: &Parts, passes: impl Fn(&Record) -> bool) -> Vec<Worksp
 }
 
 pub(super) async fn get(parts: &Parts, caller: &Caller, id: &str) -> Answer<Workspace> {
-    let record = read(parts, id).await?;
-    let record = allow(caller, Action::Read, record.as_ref())?;
-    Ok(show(parts, record).await)
+    let record = readable(parts, caller, id).await?;
+    Ok(show(parts, &record).await)
 }
 
-/// The record, read live; while the API server cannot answer, as it was last seen.
-pub(super) async fn read(parts: &Parts, id: &str) -> Result<Option<Record>, ClusterError> {
+/// The record of a workspace that the caller may look at, read live; while the API server cannot answer,
+/// as it was last seen.
+pub(super) async fn readable(parts: &Parts, caller: &Caller, id: &str) -> Answer<Record> {
+    evenly(async {
+        let record = read(parts, id).await?;
+        allow(caller, Action::Read, record.as_ref())?;
+        Ok(record.ok_or(Denied::AccessDenied)?)
+    })
+    .await
+}
+
+/// The record of a workspace that the caller may do this to, read live.
+pub(super) async fn permitted(
+    parts: &Parts,
+    caller: &Caller,
+    action: Action,
+    id: &str,
+) -> Answer<Stored<Record>> {
+    evenly(async {
+        let stored = parts.cluster.living(id).await?;
+        let record = stored.as_ref().map(|stored| &stored.value);
+        allow(caller, action, record)?;
+        Ok(stored.ok_or(Denied::AccessDenied)?)
+    })
+    .await
+}
+
+async fn read(parts: &Parts, id: &str) -> Result<Option<Record>, ClusterError> {
     match parts.cluster.living(id).await {
         Ok(stored) => Ok(stored.map(|stored| stored.value)),
         Err(error) if error.is_transient() && parts.caches.is_synced() => {

@@ -49,6 +49,13 @@ async fn what_happened_is_told_newest_first_and_to_its_owner() {
     )
     .await;
     world.sample("sample:2").await;
+    // Asked again, it is the same operation; at first its record may not know the pod yet.
+    world
+        .until("the upgrade to begin", || async {
+            let begun = world.post("alice", "/workspaces/dev/upgrade").await;
+            begun.status == 200
+        })
+        .await;
     let begun = world.post("alice", "/workspaces/dev/upgrade").await.json();
     let operation = begun["operationId"].as_str().unwrap().to_owned();
 
