@@ -11,7 +11,7 @@ use url::Url;
 use super::clients::{Application, is_loopback, is_redirect_uri};
 
 /// For the whole of one document.
-const TIMEOUT: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest document, in bytes.
 const MAX_DOCUMENT: usize = 8 * 1024;
 /// Documents read at once; whoever comes beyond waits for a turn, within its own time.

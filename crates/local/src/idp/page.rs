@@ -9,7 +9,7 @@ use maud::{DOCTYPE, Markup, html};
 use sha2::Digest as _;
 use url::Url;
 
-use super::{USERS, User, authorize::AuthorizeRequest, scope};
+use super::{USERS, User, authorize::AuthorizeRequest, documents, scope};
 
 const CSS: &str = include_str!("page.css");
 
@@ -44,7 +44,11 @@ pub(super) fn sign_in(
                 " wants to act for you at " code { (audience) } ". You go on to "
                 code { (back) } "."
             }
-            p { "Nobody vouches for that name. Its id is " code { (request.client_id) } "." }
+            @if documents::is_address(&request.client_id) {
+                p { "So says the document at " code { (request.client_id) } "." }
+            } @else {
+                p { "Nobody vouches for that name. Its id is " code { (request.client_id) } "." }
+            }
         }
         form method="post" action="/sign-in" {
             input type="hidden" name="request" value=(sealed);
