@@ -50,5 +50,6 @@ const provider = new Provider(`http://${ip}:${port}`, {
   },
   features: { devInteractions: { enabled: true }, revocation: { enabled: true } },
 });
+provider.on('refresh_token.destroyed', () => console.error('a refresh token is destroyed'));
 provider.on('server_error', (_, error) => console.error(error));
 createServer(provider.callback()).listen(Number(port), ip, () => console.error(`serves at ${provider.issuer}`));

@@ -30,6 +30,7 @@ pub(super) async fn in_and_out(stand: Arc<Stand>) -> anyhow::Result<()> {
     assert_eq!(report["typed"], json!({"n": "42"}));
     assert_eq!(report["info"], json!([200, "1.0"]));
     out(&stand, &report);
+    stand.token_is_back().await?;
     refused(&report)?;
     unsigned_socket(&stand).await
 }

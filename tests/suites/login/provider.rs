@@ -73,6 +73,10 @@ pub(super) struct Foreign {
     pub(super) issuer: String,
     /// What control alone must be told.
     pub(super) control: Vec<String>,
+    /// What it logs.
+    log: PathBuf,
+    /// What it logs of a token that it took back.
+    took_back: &'static str,
 }
 
 impl Foreign {
@@ -86,7 +90,7 @@ impl Foreign {
         let [.., high, low] = std::process::id().to_be_bytes();
         let ip = Ipv4Addr::new(127, 210, high, low);
         let (at, back) = (format!("{ip}:{PORT}"), console.join("/auth/callback")?);
-        let (command, issuer, control) = match make {
+        let (command, issuer, control, took_back) = match make {
             Make::Dev => return Ok(None),
             Make::OidcProvider => {
                 let script = ensure_modules("providers")?.join("oidc-provider.mjs");
@@ -98,7 +102,12 @@ impl Foreign {
                     back.to_string(),
                     console.to_string(),
                 ];
-                (command, format!("http://{at}"), Vec::new())
+                (
+                    command,
+                    format!("http://{at}"),
+                    Vec::new(),
+                    "a refresh token is destroyed",
+                )
             }
             Make::Zitadel => {
                 let secret = folder.join("client-secret");
@@ -116,7 +125,7 @@ impl Foreign {
                     // It gives refresh tokens for nothing less.
                     "--login-scopes=profile,email,offline_access".to_owned(),
                 ];
-                (command, format!("http://{at}/"), control)
+                (command, format!("http://{at}/"), control, "path=/revoke ")
             }
         };
         let log = folder.join(format!("logs/{}.log", make.name()));
@@ -124,6 +133,8 @@ impl Foreign {
             part: Part::start(command, &log)?,
             issuer,
             control,
+            log,
+            took_back,
         };
         foreign.answers().await?;
         Ok(Some(foreign))
@@ -138,6 +149,15 @@ impl Foreign {
     pub(super) async fn again(&mut self) -> anyhow::Result<()> {
         self.part.again()?;
         self.answers().await
+    }
+
+    /// Waits until it has taken back a refresh token.
+    pub(super) async fn took_back(&self) -> anyhow::Result<()> {
+        patiently("the provider to take a token back", START, || async {
+            let log = std::fs::read_to_string(&self.log).context("log of the provider")?;
+            Ok(Observation::when(log.contains(self.took_back), (), log))
+        })
+        .await
     }
 
     async fn answers(&self) -> anyhow::Result<()> {

@@ -104,6 +104,15 @@ impl Stand {
         }
     }
 
+    /// Waits until the provider has taken back a refresh token, of somebody who signed out; the one of
+    /// local mode has no place for that.
+    pub(super) async fn token_is_back(&self) -> anyhow::Result<()> {
+        match &*self.provider.lock().await {
+            Some(provider) => provider.took_back().await,
+            None => Ok(()),
+        }
+    }
+
     /// Waits until control answers at the edge, to whoever asks.
     async fn answers(&self) -> anyhow::Result<()> {
         let edge = self.site.anonymous()?;
