@@ -79,7 +79,7 @@ if [ "$what" = test ] || [ "$what" = login ]; then
   # Not the system's packages: a folder of their own. Copied last, the list says that all of it is there.
   if [ ! -x target/python/bin/python ] || ! cmp -s tests/clients/requirements.txt target/python/requirements.txt; then
     python3 -m venv --clear target/python
-    target/python/bin/pip install --quiet --disable-pip-version-check --no-input -r tests/clients/requirements.txt
+    target/python/bin/pip install --quiet --no-compile --disable-pip-version-check --no-input -r tests/clients/requirements.txt
     cp tests/clients/requirements.txt target/python/
   fi
 fi
