@@ -140,6 +140,12 @@ async fn every_surface_leaves_its_records() {
         let called = ask(&world, from, Method::POST, "/mcp", &headers, Some(&call)).await;
         assert_eq!(called.status, 200, "{}", called.body);
     }
+    // A start is told on the new pod; while the old one is still there, nobody waits for that.
+    world
+        .until("it to be stopped", || async {
+            world.get("alice", "/workspaces/traced").await["status"] == "stopped"
+        })
+        .await;
     ask(&world, A, Method::POST, &of_it("/start"), &by_cookie, None).await;
     let wanted = json!({"name": "reads", "scopes": ["nogoo9:read"], "expiresInDays": 1});
     let made = ask(
