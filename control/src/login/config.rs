@@ -62,6 +62,12 @@ impl LoginConfig {
         CookieNames::new(self.public_url.scheme() == "https")
     }
 
+    /// Whether an address is of the issuer's own origin. A provider may have its pages elsewhere.
+    #[must_use]
+    pub fn is_at_issuer(&self, url: &Url) -> bool {
+        Url::parse(&self.issuer).is_ok_and(|issuer| issuer.origin() == url.origin())
+    }
+
     /// Where the provider sends browsers back to; must be registered there.
     #[must_use]
     pub fn redirect_uri(&self) -> String {

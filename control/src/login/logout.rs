@@ -1,7 +1,7 @@
 //! Signing out: the session ends on all hosts, its cookie goes, the provider takes back what it gave for
 //! it, and the browser goes there to be signed out as well.
 
-use super::page::Trouble;
+use super::page::{Trouble, onward};
 use super::{Login, reply};
 use crate::audit;
 use crate::cluster::ClusterError;
@@ -47,7 +47,8 @@ pub(super) async fn logout(State(login): State<Arc<Login>>, headers: HeaderMap) 
         .answer(StatusCode::SERVICE_UNAVAILABLE, &gone);
     }
     match login.provider.leave(&login.config.public_url).await {
-        Some(there) => reply::redirect(there.as_str(), &gone),
+        Some(there) if login.config.is_at_issuer(&there) => reply::redirect(there.as_str(), &gone),
+        Some(there) => onward(there.as_str(), &gone),
         None => reply::redirect("/", &gone),
     }
 }

@@ -1,4 +1,4 @@
-//! Pages for when signing in does not work: what happened, and what to do.
+//! Pages for when signing in does not work: what happened, and what to do; and one on the way out.
 
 use super::reply;
 use axum::http::StatusCode;
@@ -15,6 +15,8 @@ main{max-width:32rem;width:100%;background:var(--card);border:1px solid var(--li
 h1{font-size:1.25rem;margin:0 0 .75rem}p{margin:0 0 .75rem}.soft{color:var(--soft)}code{font-size:.9em;overflow-wrap:anywhere}\
 a.go{display:inline-block;margin-top:.5rem;padding:.6rem 1rem;border-radius:8px;background:var(--go);color:var(--card);\
 text-decoration:none;font-weight:600}a.go:focus-visible{outline:3px solid var(--ink);outline-offset:2px}";
+
+static POLICY: LazyLock<String> = LazyLock::new(|| reply::policy(STYLE));
 
 /// What a page says.
 pub(super) struct Trouble<'a> {
@@ -33,31 +35,51 @@ pub(super) struct Trouble<'a> {
 impl Trouble<'_> {
     /// The page as an answer.
     pub(super) fn answer(&self, status: StatusCode, cookies: &[String]) -> Response {
-        static POLICY: LazyLock<String> = LazyLock::new(|| reply::policy(STYLE));
         reply::page(status, &self.markup(), &POLICY, cookies)
     }
 
     fn markup(&self) -> Markup {
-        html! {
-            (DOCTYPE)
-            html lang="en" {
-                head {
-                    meta charset="utf-8";
-                    meta name="viewport" content="width=device-width, initial-scale=1";
-                    meta name="robots" content="noindex";
-                    title { (self.title) " · nogoo9" }
-                    style { (maud::PreEscaped(STYLE)) }
+        let inner = html! {
+            p { (self.what) }
+            p.soft { (self.todo) }
+            @if let Some(detail) = self.detail {
+                p.soft { "For your administrator: " code { (detail) } }
+            }
+            a.go href=(self.again) { "Try again" }
+        };
+        document(self.title, None, &inner)
+    }
+}
+
+/// Leads on to another origin by itself. From a form a redirect may not: browsers hold it to what the
+/// form's page allows forms, which for the console is its own origin and the issuer's.
+pub(super) fn onward(to: &str, cookies: &[String]) -> Response {
+    let inner = html! {
+        p { "The identity provider is told next." }
+        a.go href=(to) { "Go on" }
+    };
+    let page = document("You are signed out here", Some(to), &inner);
+    reply::page(StatusCode::OK, &page, &POLICY, cookies)
+}
+
+fn document(title: &str, onward: Option<&str>, inner: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="robots" content="noindex";
+                @if let Some(to) = onward {
+                    meta http-equiv="refresh" content={ "0; url=" (to) };
                 }
-                body {
-                    main {
-                        h1 { (self.title) }
-                        p { (self.what) }
-                        p.soft { (self.todo) }
-                        @if let Some(detail) = self.detail {
-                            p.soft { "For your administrator: " code { (detail) } }
-                        }
-                        a.go href=(self.again) { "Try again" }
-                    }
+                title { (title) " · nogoo9" }
+                style { (maud::PreEscaped(STYLE)) }
+            }
+            body {
+                main {
+                    h1 { (title) }
+                    (inner)
                 }
             }
         }

@@ -36,6 +36,8 @@ pub(crate) struct Whims {
     pub(crate) no_id_token: bool,
     /// Has no end-session endpoint.
     pub(crate) no_logout: bool,
+    /// Has its end-session endpoint there.
+    pub(crate) logout_at: Option<String>,
     /// Gives refresh tokens, each good for one use.
     pub(crate) refreshes: bool,
     /// Sent instead of the response to a refresh token.
@@ -282,6 +284,9 @@ async fn discovery(State(provider): State<Arc<Provider>>) -> Response {
         "token_endpoint_auth_methods_supported":
             [if whims.secret_in_body { "client_secret_post" } else { "client_secret_basic" }],
     });
+    if let Some(elsewhere) = &whims.logout_at {
+        document["end_session_endpoint"] = json!(elsewhere);
+    }
     if whims.no_logout {
         document
             .as_object_mut()

@@ -258,6 +258,27 @@ async fn signing_out_ends_it_here_and_at_the_provider() {
 }
 
 #[tokio::test]
+async fn signing_out_leads_to_a_provider_whose_pages_are_elsewhere() {
+    let provider = Provider::start().await;
+    provider.whims(|whims| whims.logout_at = Some("https://out.example.org/end?a=b".to_owned()));
+    let mut browser = Browser::new(config(&provider.issuer)).await;
+    browser.sign_in(&provider, "/auth/login").await.location();
+    let own = [("sec-fetch-site", "same-origin")];
+    let answer = browser.send("POST", CONSOLE, "/auth/logout", &own).await;
+    // A browser would not follow a redirect there: the console's forms may end at the issuer only.
+    assert_eq!(answer.status, StatusCode::OK);
+    let back = "post_logout_redirect_uri=http%3A%2F%2Flocalhost%3A9009%2F";
+    let there = format!("https://out.example.org/end?a=b&amp;client_id=nogoo9&amp;{back}");
+    for way in [
+        format!("<meta http-equiv=\"refresh\" content=\"0; url={there}\">"),
+        format!("<a class=\"go\" href=\"{there}\">Go on</a>"),
+    ] {
+        assert!(answer.body.contains(&way), "{way}: {}", answer.body);
+    }
+    assert!(browser.cookies[CONSOLE].is_empty());
+}
+
+#[tokio::test]
 async fn signing_out_works_without_the_provider() {
     let provider = Provider::start().await;
     provider.whims(|whims| whims.no_logout = true);
