@@ -12,7 +12,7 @@ good=(--set publicUrl=https://console.example.org
   --set oidc.clientId=nogoo9)
 # A value of every kind that changes what is rendered.
 everything=(--set sampleTemplate.enabled=true --set ingress.enabled=true --set ingress.className=x
-  --set ingress.tlsSecret=tls --set pathMode=true --set oidc.clientSecret.value=secret
+  --set ingress.tlsSecret=tls --set pathHost=paths.example.com --set oidc.clientSecret.value=secret
   --set-file oidc.ca.pem=scripts/chart/example-ca.pem --set 'oidc.audiences={a,b}' --set 'oidc.adminSubs={c}'
   --set 'hostAliases[0].ip=192.0.2.1' --set 'hostAliases[0].hostnames={login.example.org}'
   --set 'networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.name=monitoring'
@@ -66,6 +66,7 @@ refused /publicUrl --set publicUrl=
 refused /publicUrl --set publicUrl=http://console.example.org
 refused /publicUrl --set publicUrl=https://console.example.org/path
 refused /workspaceDomain --set workspaceDomain=https://ws.example.net
+refused /pathHost --set pathHost=https://paths.example.com
 refused /oidc/issuer --set oidc.issuer=http://login.example.org
 refused /oidc/clientId --set oidc.clientId=
 refused /oidc/defaultRole --set oidc.defaultRole=admin

@@ -101,8 +101,8 @@ configMap:
 {{- with .Values.workspaceDomain }}
 - {{ printf "--workspace-domain=%s" . | quote }}
 {{- end }}
-{{- if .Values.pathMode }}
-- --path-mode=true
+{{- with .Values.pathHost }}
+- {{ printf "--path-host=%s" . | quote }}
 {{- end }}
 - --workspaces-namespace={{ .Values.workspaces.namespace }}
 - --admin-token-file=/etc/nogoo9/admin/token
