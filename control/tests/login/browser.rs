@@ -311,7 +311,10 @@ impl Answer {
         let style = style.split("</style>").next().expect("its end");
         let hash = data_encoding::BASE64.encode(&Sha256::digest(style.as_bytes()));
         let allowed = format!("style-src 'sha256-{hash}'");
-        assert!(policy.contains(&allowed) && !policy.contains("unsafe"), "{policy}");
+        assert!(
+            policy.contains(&allowed) && !policy.contains("unsafe"),
+            "{policy}"
+        );
         assert_eq!(self.headers["cross-origin-opener-policy"], "same-origin");
         assert!(self.headers.contains_key("permissions-policy"));
         let link = format!(

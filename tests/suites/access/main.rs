@@ -27,10 +27,7 @@ fn main() -> ExitCode {
             "a_stopped_one_cannot_be_told_apart_either",
             identical::while_stopped,
         )
-        .scenario(
-            "what_is_done_leaves_its_records",
-            audit::leaves_its_records,
-        )
+        .scenario("what_is_done_leaves_its_records", audit::leaves_its_records)
         .scenario("lists_show_ones_own", own::lists_show_ones_own)
         .scenario("visibility_opens_pages_and_nothing_else", own::visibility)
         .scenario("tokens_that_do_not_count", tokens::that_do_not_count)
