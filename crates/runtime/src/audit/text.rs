@@ -16,7 +16,7 @@ pub fn shown(text: &str, most: usize) -> Cow<'_, str> {
         return Cow::Borrowed(WITHHELD);
     }
     let plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'%' | b'"' | b'\\');
-    if text.len() <= most && text.as_bytes().iter().all(|byte| plain(byte)) {
+    if text.len() <= most && text.as_bytes().iter().all(&plain) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len().min(most) + 3);
