@@ -173,7 +173,7 @@ impl Service {
     /// [`ServiceError`].
     pub async fn start_workspace(&self, caller: &Caller, id: &str) -> Answer<Workspace> {
         let command = self.command(What::WorkspaceStart, "start_workspace", caller, Some(id));
-        command.done(lifecycle::start(&self.0, self.1, caller, id).await)
+        command.done(Box::pin(lifecycle::start(&self.0, self.1, caller, id)).await)
     }
 
     /// What a workspace without pods is doing, for whoever may open its pages at `origin`.

@@ -45,7 +45,7 @@ async fn watch(
     }
     let limited = failures.and_then(|failures| limit(&failures, &seen, response.status()));
     match limited {
-        Some((Kind::SignIn, TooMany { seconds })) => login::too_many(response, seconds),
+        Some((Kind::SignIn, TooMany { seconds })) => login::too_many(&response, seconds),
         Some((Kind::Credential, TooMany { seconds })) => {
             tell(&seen, "too_many_failures");
             reply::too_many(seconds)

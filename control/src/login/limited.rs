@@ -5,7 +5,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 
 /// 429 in place of a failed sign-in's answer, whose cookies stay: what was spent is spent.
-pub(crate) fn too_many(instead_of: Response, seconds: u64) -> Response {
+pub(crate) fn too_many(instead_of: &Response, seconds: u64) -> Response {
     let wait = if seconds == 1 {
         "Wait a second and try again.".to_owned()
     } else {

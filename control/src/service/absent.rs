@@ -50,7 +50,7 @@ pub(super) async fn start(
 ) -> Answer<Absent> {
     // Whoever may not open it shall not learn that it is there, also if they may start it elsewhere.
     look(parts, caller, id, origin).await?;
-    lifecycle::start(parts, limit, caller, id).await?;
+    Box::pin(lifecycle::start(parts, limit, caller, id)).await?;
     look(parts, caller, id, origin).await
 }
 

@@ -8,6 +8,13 @@ use nogoo9_model::access::Caller;
 use nogoo9_model::pod::PodView;
 use nogoo9_model::upgrade::story::{Reason, asked};
 use nogoo9_runtime::audit::{Outcome, What};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// Longest wait for the pod of a workspace that was started, to tell it who did.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Such waits at once; further ones are not begun.
+static WAITING: Semaphore = Semaphore::const_new(64);
 
 /// A command under way.
 pub(super) struct Command<'a> {
@@ -73,23 +80,46 @@ impl Command<'_> {
         self.service.parts().metrics.count(self.name, result)
     }
 
-    /// On the pods that were there, of what ends them; on those that are new, of what made them.
+    /// On the pods that were there, of what ends them; on the one that is new, of what made it.
     fn tell(&self, id: &str) {
-        let Some(reason) = reason(self.what) else {
+        let parts = self.service.parts();
+        match reason(self.what) {
+            None => {}
+            Some(reason @ (Reason::Spawned | Reason::Started)) => self.tell_the_new(reason, id),
+            Some(reason) => {
+                let notes = self.pods.iter();
+                let notes = notes.map(|pod| asked(reason, id, &self.caller.sub, pod));
+                parts.cluster.tell(notes);
+            }
+        }
+    }
+
+    /// Waits for the pod beside the answer: the one before it may have to go first.
+    fn tell_the_new(&self, reason: Reason, id: &str) {
+        let Ok(place) = WAITING.try_acquire() else {
             return;
         };
-        let new = match reason {
-            Reason::Spawned | Reason::Started => self.service.pods(id),
-            _ => Vec::new(),
-        };
-        let is_known = |pod: &&PodView| self.pods.iter().any(|known| known.uid == pod.uid);
-        let pods = match reason {
-            Reason::Spawned | Reason::Started => new.iter().filter(|pod| !is_known(pod)).collect(),
-            _ => self.pods.iter().collect::<Vec<_>>(),
-        };
-        let notes = pods.into_iter();
-        let notes = notes.map(|pod| asked(reason, id, &self.caller.sub, pod));
-        self.service.parts().cluster.tell(notes);
+        let (service, id, actor) = (self.service.clone(), id.to_owned(), self.caller.sub.clone());
+        let known: Vec<String> = self.pods.iter().map(|pod| pod.uid.clone()).collect();
+        tokio::spawn(async move {
+            let mut changes = service.parts().caches.changes();
+            let new = async {
+                loop {
+                    changes.borrow_and_update();
+                    let pods = service.pods(&id);
+                    let mut new = pods.into_iter().filter(|pod| !known.contains(&pod.uid));
+                    if let Some(pod) = new.next() {
+                        return Some(pod);
+                    }
+                    changes.changed().await.ok()?;
+                }
+            };
+            if let Ok(Some(pod)) = tokio::time::timeout(PATIENCE, new).await {
+                let note = asked(reason, &id, &actor, &pod);
+                service.parts().cluster.tell([note]);
+            }
+            drop(place);
+        });
     }
 }
 

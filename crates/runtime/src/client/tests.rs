@@ -9,7 +9,10 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
+/// A header line.
+type Line<'a> = (&'static str, &'a str);
+
+fn headers(lines: &[Line<'_>]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, value) in lines {
         headers.append(*name, value.parse().unwrap());
@@ -22,7 +25,7 @@ fn the_rightmost_address_that_is_not_a_trusted_proxys() {
     const XFF: &str = "x-forwarded-for";
     const FWD: &str = "forwarded";
     let lb = trusted(&["10.0.0.0/8", "192.0.2.7", "fd00::/8"]);
-    let cases: &[(&str, &[(&'static str, &str)], &str)] = &[
+    let cases: &[(&str, &[Line<'_>], &str)] = &[
         // Nobody said anything.
         ("10.0.0.1", &[], "10.0.0.1"),
         ("203.0.113.9", &[], "203.0.113.9"),
