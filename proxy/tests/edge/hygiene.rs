@@ -173,3 +173,59 @@ async fn an_upgrade_to_something_else_is_a_plain_request() {
     assert_eq!(answer.status, 200);
     assert!(!answer.text().contains("upgrade"), "{}", answer.text());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_tls_our_own_answers_say_so_and_a_workspaces_are_its_own() {
+    let stage = Stage::over_tls().await;
+    let (_app, _uid) = stage.serving("app", "dev", 1).await;
+    let host = format!("dev.{CONSOLE}");
+    let sts = "strict-transport-security";
+    let plain = stage.cookie_on("alice", &host);
+    let own = format!("__Host-{plain}");
+    let ask = async |host: &str, path: &str, headers: &[(&str, &str)]| {
+        stage.ask("GET", host, path, headers).await
+    };
+    let navigates = [("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Site", "none")];
+    let site = ("Sec-Fetch-Site", "same-origin");
+    // Ours: to sign in, refusals, pages, and what control says.
+    let page = ask(&host, "/x", &navigates).await;
+    let nonce = page.header("set-cookie").unwrap().to_owned();
+    assert!(nonce.starts_with("__Host-nogoo9-nonce="), "{nonce}");
+    assert!(nonce.ends_with("; Secure"), "{nonce}");
+    assert!(!nonce.contains("Domain"), "{nonce}");
+    let mut lost = navigates.to_vec();
+    lost.push(("Cookie", &own));
+    for (answer, status) in [
+        (page, 302),
+        (ask(&host, "/x", &[site]).await, 401),
+        (ask(&host, "/.nogoo9/none", &lost).await, 404),
+        (ask(CONSOLE, "/", &[]).await, 200),
+        (ask("elsewhere.example", "/", &[]).await, 421),
+    ] {
+        assert_eq!(answer.status, status);
+        assert_eq!(answer.all(sts), ["max-age=31536000"], "{status}");
+    }
+    // A cookie without the prefix, which any host beside this one could plant, is nobody's here.
+    let planted = ask(&host, "/x", &[site, ("Cookie", &plain)]).await;
+    assert_eq!(planted.status, 401);
+    // A workspace's answers stay what it makes them.
+    let seen = ask(&host, "/x", &[site, ("Cookie", &own)]).await;
+    assert_eq!(seen.status, 200);
+    let ours = [
+        sts,
+        "content-security-policy",
+        "x-frame-options",
+        "x-content-type-options",
+        "referrer-policy",
+        "permissions-policy",
+        "cross-origin-opener-policy",
+        "cache-control",
+    ];
+    for name in ours {
+        assert_eq!(seen.header(name), None, "{name}");
+    }
+    let path = "/answer?strict-transport-security=max-age=5&x-frame-options=SAMEORIGIN";
+    let said = ask(&host, path, &[site, ("Cookie", &own)]).await;
+    assert_eq!(said.all(sts), ["max-age=5"]);
+    assert_eq!(said.all("x-frame-options"), ["SAMEORIGIN"]);
+}

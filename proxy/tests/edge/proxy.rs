@@ -62,6 +62,19 @@ impl Stage {
 
     /// With more flags for the proxy.
     pub(crate) async fn with(flags: &[&str]) -> Self {
+        Self::at(
+            &format!("http://{CONSOLE}"),
+            &[&["--path-mode"], flags].concat(),
+        )
+        .await
+    }
+
+    /// Behind something that ends TLS: the public URL is https, and no host is shared.
+    pub(crate) async fn over_tls() -> Self {
+        Self::at(&format!("https://{CONSOLE}"), &[]).await
+    }
+
+    async fn at(public: &str, flags: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let cluster = Cluster::start(dir.path()).await;
         let control = Upstream::start("control").await;
@@ -70,7 +83,7 @@ impl Stage {
         let provider = idp::Idp::open(idp::IdpConfig {
             data_dir: dir.path().to_owned(),
             issuer: issuer.clone(),
-            audience: format!("http://{CONSOLE}/mcp"),
+            audience: format!("{public}/mcp"),
             clients: Vec::new(),
         })
         .unwrap();
@@ -79,7 +92,7 @@ impl Stage {
         let key = SigningKey::generate().unwrap();
         let keys = dir.path().join("session-keys.json");
         std::fs::write(&keys, public_jwks([&key])).unwrap();
-        let signer = SessionSigner::new(key, "http://localhost:9009/");
+        let signer = SessionSigner::new(key, public);
         let token_file = dir.path().join("token");
         std::fs::write(&token_file, TOKEN).unwrap();
         let (address, admin) = (free(), free());
@@ -91,13 +104,7 @@ impl Stage {
                 "--admin-listen",
                 &admin.to_string(),
             ])
-            .args([
-                "--public-url",
-                &format!("http://{CONSOLE}"),
-                "--workspace-domain",
-                CONSOLE,
-                "--path-mode",
-            ])
+            .args(["--public-url", public, "--workspace-domain", CONSOLE])
             .args([
                 "--issuer",
                 &issuer,
