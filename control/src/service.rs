@@ -223,10 +223,10 @@ impl Service {
         caller: &Caller,
         args: &DeleteWorkspace,
     ) -> Answer<Deletion> {
-        let what = if args.delete_data {
-            What::WorkspaceDeleteData
-        } else {
-            What::WorkspaceDelete
+        let what = match (args.release, args.delete_data) {
+            (true, _) => What::WorkspaceRelease,
+            (false, true) => What::WorkspaceDeleteData,
+            (false, false) => What::WorkspaceDelete,
         };
         let command = self.command(what, "delete_workspace", caller, Some(&args.id));
         command.done(lifecycle::delete(&self.0, caller, args).await)

@@ -58,6 +58,11 @@ impl Cluster {
         }
     }
 
+    /// Whether Events are told at all.
+    pub(crate) fn tells(&self) -> bool {
+        self.events.is_some()
+    }
+
     /// Tells these notes, some time soon and if it can be done.
     pub(crate) fn tell(&self, notes: impl IntoIterator<Item = Note>) {
         let Some(events) = &self.events else { return };

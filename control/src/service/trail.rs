@@ -83,7 +83,7 @@ impl Command<'_> {
     /// On the pods that were there, of what ends them; on the one that is new, of what made it.
     fn tell(&self, id: &str) {
         let parts = self.service.parts();
-        match reason(self.what) {
+        match reason(self.what).filter(|_| parts.cluster.tells()) {
             None => {}
             Some(reason @ (Reason::Spawned | Reason::Started)) => self.tell_the_new(reason, id),
             Some(reason) => {
@@ -129,7 +129,9 @@ fn reason(what: What) -> Option<Reason> {
         What::WorkspaceSpawn => Some(Reason::Spawned),
         What::WorkspaceStart => Some(Reason::Started),
         What::WorkspaceStop => Some(Reason::Stopped),
-        What::WorkspaceDelete | What::WorkspaceDeleteData => Some(Reason::Deleted),
+        What::WorkspaceDelete | What::WorkspaceDeleteData | What::WorkspaceRelease => {
+            Some(Reason::Deleted)
+        }
         _ => None,
     }
 }

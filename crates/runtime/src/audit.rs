@@ -74,9 +74,9 @@ closed! {
         WorkspaceSpawn = "workspace.spawn", "A workspace was made";
         WorkspaceStart = "workspace.start", "A workspace was started";
         WorkspaceStop = "workspace.stop", "A workspace was stopped";
-        WorkspaceDelete = "workspace.delete", "A workspace was deleted; `workspace.delete-data` if its volumes were, too";
+        WorkspaceDelete = "workspace.delete", "A workspace was deleted; its volumes stay";
         WorkspaceDeleteData = "workspace.delete-data", "A workspace was deleted with its volumes";
-        WorkspaceRelease = "workspace.release", "The id of a deleted workspace was given free for others";
+        WorkspaceRelease = "workspace.release", "A workspace was deleted, or had been, and its id given free for others";
         WorkspaceKeep = "workspace.keep", "The time before which others do not upgrade a workspace was set or lifted";
         WorkspaceUpgrade = "workspace.upgrade", "An upgrade of a workspace was begun";
         WorkspaceRollback = "workspace.rollback", "A rollback of a workspace was begun";

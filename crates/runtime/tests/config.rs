@@ -91,6 +91,7 @@ fn defaults_follow_from_the_public_url() {
     assert!(!common.public.path_mode);
     assert_eq!(common.identity.audiences, ["http://localhost:9009/mcp"]);
     assert_eq!(common.identity.roles_claim, ["roles"]);
+    assert_eq!(common.auth_failures.map(std::num::NonZero::get), Some(30));
     assert_eq!(
         common.identity.default_role,
         nogoo9_model::access::Role::User

@@ -23,6 +23,8 @@ async fn all_mistakes_at_once() {
         "--control-url",
         "https://x",
         "--h2c=perhaps",
+        "--trusted-proxies=10.0.0.0/8,10.0.0.0/33",
+        "--auth-failures-per-minute=many",
     ])
     .await;
     assert_eq!(code, Some(2), "{text}");
@@ -31,6 +33,8 @@ async fn all_mistakes_at_once() {
         "--hold-timeout:",
         "--control-url:",
         "--h2c:",
+        "--trusted-proxies: `10.0.0.0/33` is no network",
+        "--auth-failures-per-minute:",
         "--public-url:",
         "--issuer:",
     ] {
@@ -47,6 +51,9 @@ async fn a_good_configuration_is_checked_without_running() {
         "http://127.0.0.1:9010",
         "--issuer",
         "http://127.0.0.1:9011",
+        "--trusted-proxies=10.0.0.0/8,fd00::/8",
+        "--trusted-proxies=192.0.2.7",
+        "--auth-failures-per-minute=0",
         "--check-config",
     ];
     let (code, text) = run(&good).await;
