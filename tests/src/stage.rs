@@ -208,7 +208,7 @@ pub async fn claims(target: &Target, id: &str) -> anyhow::Result<Vec<PersistentV
 pub async fn tidy(target: &Target, ids: &[&str], templates: &[&Template]) -> anyhow::Result<()> {
     let admin = target.api("admin").await?;
     for id in ids {
-        let path = format!("/api/v1/workspaces/{id}?deleteData=true");
+        let path = format!("/api/v1/workspaces/{id}?deleteData=true&release=true");
         let reply = admin.ask(Method::DELETE, &path, None).await?;
         assert!(matches!(reply.status, 200 | 202), "{id}: {reply:?}");
     }

@@ -5,7 +5,7 @@ use super::stage::{begin, ended, offer, refused, served, text, tidy, tool, works
 use http::Method;
 use kube::ResourceExt as _;
 use nogoo9_model::name;
-use nogoo9_tests::{Generation, Target};
+use nogoo9_tests::{Generation, Observation, Target, until};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -171,6 +171,24 @@ pub(super) async fn a_reader_cannot_upgrade_own(target: Arc<Target>) -> anyhow::
         (&json!("succeeded"), &json!("admin"))
     );
     assert_eq!(served(&target, "vera", &id).await?.0, "2.0");
+    // She reads what was done to it, and what it writes.
+    until("what was done to be told", LONG, || async {
+        let arguments = json!({"id": id, "limit": 200});
+        let told = tool(&target, "vera", "get_workspace_events", arguments).await?;
+        let done = told["events"].as_array().is_some_and(|events| {
+            let succeeded = |event: &Value| event["reason"] == "OperationSucceeded";
+            events.iter().any(succeeded)
+        });
+        Ok(Observation::when(done, (), told))
+    })
+    .await?;
+    let arguments = json!({"id": id, "tailLines": 5});
+    let log = tool(&target, "vera", "get_workspace_logs", arguments).await?;
+    assert_eq!(
+        (&log["id"], &log["container"], log["log"].is_string()),
+        (&json!(id), &json!("workspace"), true),
+        "{log}"
+    );
     tidy(&target, &[&id], &[&template]).await
 }
 
