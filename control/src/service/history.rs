@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn event(value: serde_json::Value) -> Event {
+    fn event(value: &serde_json::Value) -> Event {
         let mut event = json!({"metadata": {}, "involvedObject": {"kind": "Pod", "name": "p"}});
         event
             .as_object_mut()
@@ -181,12 +181,12 @@ mod tests {
                 300,
             ),
         ] {
-            assert_eq!(happened(&event(value.clone())), at, "{value}");
+            assert_eq!(happened(&event(&value)), at, "{value}");
         }
-        let (_, shown) = of_pod(&event(json!({"message": "m".repeat(5000), "count": 1})));
+        let (_, shown) = of_pod(&event(&json!({"message": "m".repeat(5000), "count": 1})));
         assert_eq!((shown.message.len(), shown.count), (1024, None));
         let (_, shown) = of_pod(&event(
-            json!({"type": "Warning", "reason": "BackOff", "count": 7}),
+            &json!({"type": "Warning", "reason": "BackOff", "count": 7}),
         ));
         assert_eq!((shown.kind.as_str(), shown.count), ("Warning", Some(7)));
     }

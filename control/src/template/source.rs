@@ -61,7 +61,7 @@ impl Source {
             Config::labels(format!("{}=true", keys::POD_TEMPLATE)),
             |map: ConfigMap| Some((map.metadata.name.clone().unwrap_or_default(), read_map(map))),
             move |_: Change<(String, Parsed)>| {
-                bump.send_modify(|count| *count = count.wrapping_add(1))
+                bump.send_modify(|count| *count = count.wrapping_add(1));
             },
         );
         Ok(Self(Arc::new(Inner {
