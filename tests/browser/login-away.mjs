@@ -57,5 +57,7 @@ await scenario(async (browser) => {
   await answer(bob.page, 'bob');
   await bob.page.waitForURL(DEEP);
   await settled(bob.page);
-  return { typed, fetched, who, away, asked, bobs: await account(bob.page) };
+  const cookies = await alice.context.cookies(SITE_URL);
+  const token = cookies.find(({ name }) => name === 'nogoo9').value;
+  return { typed, fetched, who, away, asked, bobs: await account(bob.page), token };
 });

@@ -89,6 +89,11 @@ await scenario(async (browser) => {
         socket.onclose = ({ code }) => resolve(code);
       }),
   );
+  // Where that answer leads, one signs in and is back.
+  await page.goto(refused.body.signIn);
+  await answer(page, 'alice');
+  await page.waitForURL(workspaceUrl(ID));
+  await shell(page).connected();
   const ours = (url) => url?.includes(new URL(SITE_URL).host);
   const complaints = [...alice.complaints, ...admin.complaints].filter(({ url }) => ours(url));
   return {

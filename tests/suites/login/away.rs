@@ -1,6 +1,7 @@
 //! The provider goes away and comes back, and control starts anew meanwhile.
 
 use super::stand::Stand;
+use super::stay::after_a_loss;
 use super::workspaces;
 use anyhow::Context as _;
 use nogoo9_tests::signalled;
@@ -59,5 +60,6 @@ pub(super) async fn away(stand: Arc<Stand>) -> anyhow::Result<()> {
     );
     assert_eq!(report["asked"], true);
     assert_eq!(report["bobs"], "Account bob");
-    Ok(())
+    let token = report["token"].as_str().context("alice's session")?;
+    after_a_loss(&stand, token).await
 }

@@ -107,6 +107,8 @@ fn refused(report: &Value) -> anyhow::Result<()> {
     assert_eq!(refused["type"], "application/json");
     assert_eq!(refused["body"]["code"], "unauthenticated");
     assert!(refused["body"]["message"].is_string(), "{refused}");
+    let sign_in = refused["body"]["signIn"].as_str().context("signIn")?;
+    assert!(sign_in.contains("inside.localhost"), "{sign_in}");
     assert_eq!(report["closed"], 1006);
     let failures = report["failures"].as_array().context("failures")?;
     // So the browser calls a 401.

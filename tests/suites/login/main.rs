@@ -1,6 +1,7 @@
 //! Signing in with a real browser, the same for providers of several makes: the one of local mode,
-//! `oidc-provider`, and the example server of `zitadel/oidc`. `NOGOO9_TEST_PROVIDER` chooses; `make
-//! login` passes all three. The scripts in `tests/browser` tell what happened; this suite says what
+//! `oidc-provider`, and the example server of `zitadel/oidc`. `NOGOO9_TEST_PROVIDER` chooses, `dev`,
+//! `oidc-provider` or `zitadel`, or several by commas; without it, it is the first two. `make login`
+//! passes all. The scripts in `tests/browser` tell what happened; this suite says what
 //! should have.
 
 mod away;
@@ -9,6 +10,7 @@ mod part;
 mod provider;
 mod refused;
 mod stand;
+mod stay;
 
 use nogoo9_tests::{Suite, Template};
 use provider::Make;
@@ -42,6 +44,7 @@ fn suite(make: Make) -> Suite<Stand> {
         .scenario("in_at_the_console_and_out_again", inside::in_and_out)
         .scenario("workspaces_opened_in_parallel_tabs", inside::tabs)
         .scenario("sign_ins_that_come_to_nothing", refused::refused)
+        .scenario("sessions_go_on_by_refresh_tokens", stay::stay)
         .alone("a_provider_that_goes_away_and_comes_back", away::away)
 }
 

@@ -29,10 +29,10 @@ pub(super) enum Make {
 impl Make {
     const ALL: [Self; 3] = [Self::Dev, Self::OidcProvider, Self::Zitadel];
 
-    /// Those that the setting names; without it, the first.
+    /// Those that the setting names; without it, those that need nothing but Node.js.
     pub(super) fn chosen() -> anyhow::Result<Vec<Self>> {
         let Ok(setting) = std::env::var(SETTING) else {
-            return Ok(vec![Self::Dev]);
+            return Ok(vec![Self::Dev, Self::OidcProvider]);
         };
         let find = |word: &str| Self::ALL.into_iter().find(|make| make.name() == word);
         let words = setting.split(',').map(str::trim);

@@ -10,6 +10,7 @@ use nix::sys::signal::Signal;
 use nogoo9_tests::{Edge, Ground, Observation, Options, Site, patiently};
 use serde_json::Value;
 use tokio::sync::Mutex;
+use url::Url;
 
 /// The site, its provider, control and proxy.
 #[derive(Debug)]
@@ -102,6 +103,15 @@ impl Stand {
             Some(provider) => provider.again().await,
             None => self.site.process("up")?.signal(Signal::SIGCONT),
         }
+    }
+
+    /// Where control listens, which proxies alone know.
+    pub(super) fn control_url(&self) -> anyhow::Result<Url> {
+        let command = self.site.ready().commands.get("control");
+        let command = command.context("the site starts its own control")?;
+        let at = command.iter().position(|word| word == "--listen");
+        let at = at.and_then(|at| command.get(at + 1)).context("--listen")?;
+        Ok(Url::parse(&format!("http://{at}/"))?)
     }
 
     /// Waits until the provider has taken back a refresh token, of somebody who signed out; the one of
