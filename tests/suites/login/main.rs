@@ -1,8 +1,7 @@
 //! Signing in with a real browser, the same for providers of several makes: the one of local mode,
 //! `oidc-provider`, and the example server of `zitadel/oidc`. `NOGOO9_TEST_PROVIDER` chooses, `dev`,
 //! `oidc-provider` or `zitadel`, or several by commas; without it, it is the first two. `make login`
-//! passes all. The scripts in `tests/browser` tell what happened; this suite says what
-//! should have.
+//! passes all. The scripts in `tests/browser` tell what happened; this suite says what should have.
 
 mod away;
 mod inside;

@@ -3,7 +3,7 @@
 
 use super::provider::Make;
 use super::stand::Stand;
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
@@ -40,7 +40,7 @@ pub(super) async fn stay(stand: Arc<Stand>) -> anyhow::Result<()> {
             ends,
         } = answer
         else {
-            panic!("round {round}: {answer:?}")
+            bail!("round {round}: {answer:?}")
         };
         assert_ne!(after["refresh"], before["refresh"], "round {round}");
         assert_ne!(after["checked"], before["checked"], "round {round}");
