@@ -231,6 +231,7 @@ fn broken_templates_say_where() {
     for (key, value, expected) in [
         (keys::SETTLE, "soon", "nogoo9/settle"),
         (keys::WORKSPACE_PORT, "0", "nogoo9/workspace-port"),
+        (keys::ALLOW_ORIGINS, "*", "nogoo9/allow-origins has '*'"),
         (keys::PARAMETERS, "{", "nogoo9/parameters is no JSON"),
         (
             keys::PARAMETERS,
@@ -317,6 +318,10 @@ fn versions_change_with_what_reaches_a_pod() {
         (SPEC.replace("hello", "servus"), vec![]),
         (SPEC.to_owned(), vec![(keys::WORKSPACE_PORT, "8080")]),
         (SPEC.to_owned(), vec![(keys::VISIBILITY, "authenticated")]),
+        (
+            SPEC.to_owned(),
+            vec![(keys::ALLOW_ORIGINS, "https://app.example.org")],
+        ),
         (SPEC.to_owned(), vec![("nogoo9/api.x.port", "1")]),
         (SPEC.to_owned(), vec![(keys::PARAMETERS, SCHEMA)]),
     ] {

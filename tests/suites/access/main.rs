@@ -50,6 +50,10 @@ fn main() -> ExitCode {
             origins::other_sites_cannot_use_a_session,
         )
         .scenario(
+            "a_template_names_pages_that_may_call",
+            origins::a_template_names_pages_that_may_call,
+        )
+        .scenario(
             "a_hand_over_is_for_one_browser_and_one_host",
             sessions::a_hand_over_is_for_one_browser_and_one_host,
         )

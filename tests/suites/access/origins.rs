@@ -1,6 +1,7 @@
 //! Sessions of browsers: which requests they speak for.
 
 use http::{Method, StatusCode};
+use nogoo9_model::keys;
 use nogoo9_tests::{Edge, Observation, Site, Socket, Template, Visitor, until};
 use serde_json::json;
 use std::sync::Arc;
@@ -224,4 +225,41 @@ pub(super) async fn other_sites_cannot_use_a_session(site: Arc<Site>) -> anyhow:
         Ok(Observation::when(seen["status"] == "stopped", (), seen))
     })
     .await
+}
+
+pub(super) async fn a_template_names_pages_that_may_call(site: Arc<Site>) -> anyhow::Result<()> {
+    let alice = site.api("alice").await?;
+    let edge = site.anonymous()?;
+    let docs = format!("http://{}", edge.host("docs"));
+    let template = Template::new("callable", "1.0").annotation(keys::ALLOW_ORIGINS, &docs);
+    let id = site.spawn(&alice, &template, json!({})).await?;
+    let mut visitor = signed_in(&site, "alice").await?;
+    let host = edge.host(&id);
+    let upload = visitor.url(&host, "/upload")?;
+    visitor.open(&visitor.url(&host, "/info")?, "alice").await?;
+    let evil = format!("http://{}", edge.host("evil"));
+    let readable = "access-control-allow-origin";
+    for (origin, status) in [(&docs, 200), (&evil, 401)] {
+        let headers = [("sec-fetch-site", "same-site"), ("origin", origin.as_str())];
+        let answer = visitor.send(Method::POST, &upload, &headers, &[]).await?;
+        assert_eq!(answer.status, status, "{origin}: {}", answer.text());
+        let allowed = (status == 200).then_some(origin.as_str());
+        assert_eq!(answer.header(readable), allowed, "{origin}");
+        // What a browser asks before, without any cookie.
+        let request = edge
+            .request(Method::OPTIONS, &host, "/upload")?
+            .header("origin", origin)
+            .header("access-control-request-method", "PUT");
+        let answer = Edge::send(request).await?;
+        assert_eq!(answer.status, status, "{origin}");
+        assert_eq!(answer.header(readable), allowed, "{origin}");
+        let cookie = visitor.cookies(&host);
+        let headers = [("cookie", cookie.as_str()), ("origin", origin.as_str())];
+        let opened = Socket::open(&edge, &host, "/echo", &headers).await;
+        assert_eq!(opened.is_ok(), status == 200, "{origin}");
+        if let Ok(socket) = opened {
+            socket.close().await;
+        }
+    }
+    Ok(())
 }
