@@ -22,6 +22,7 @@ everything=(--set sampleTemplate.enabled=true --set ingress.enabled=true --set i
   --set oidc.scopesClaim=scp --set 'oidc.extraIssuers={https://login.example.net}'
   --set oidc.sharedSecret.issuer=urn:example:old --set oidc.sharedSecret.existingSecret=shared
   --set sessions.length=3600 --set sessions.keyRotation=31536000 --set 'sessions.roles={team-*}'
+  --set limits.authFailuresPerMinute=0 --set 'limits.trustedProxies={10.0.0.0/8,fd00::/8}'
   --set proxy.nodeSelector.disk=ssd --set control.nodeSelector.disk=ssd --set 'image.pullSecrets={a}'
   --set 'proxy.extraArgs={--hold-max=5}' --set commonLabels.team=edge --set proxy.podLabels.a=b)
 fail=0
@@ -80,6 +81,7 @@ refused "must be an issuer of its own" --set oidc.sharedSecret.issuer=https://lo
   --set oidc.sharedSecret.existingSecret=shared
 refused "means nothing without" --set oidc.scopesClaim=scp
 refused /sessions/keyRotation --set sessions.keyRotation=5
+refused /limits/trustedProxies/0 --set 'limits.trustedProxies={lb.example.org}'
 refused /sessions/length --set sessions.length=60
 refused /layout --set layout=both
 refused "'replica' not allowed" --set proxy.replica=3

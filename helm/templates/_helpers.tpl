@@ -132,6 +132,7 @@ configMap:
 {{- end }}
 {{- end }}
 - --session-grace={{ int .Values.sessions.grace }}
+- --auth-failures-per-minute={{ int .Values.limits.authFailuresPerMinute }}
 {{- if include "nogoo9.caVolume" . }}
 - --issuer-ca-file=/etc/nogoo9/issuer/ca.crt
 {{- end }}

@@ -11,6 +11,9 @@ args:
   - --control-url={{ $control }}
   - --session-keys={{ $control }}/.well-known/nogoo9-session-keys.json,/etc/nogoo9/session/jwks.json
   - --max-bearer-age={{ int .Values.sessions.maxBearerAge }}
+{{- range .Values.limits.trustedProxies }}
+  - {{ printf "--trusted-proxies=%s" . | quote }}
+{{- end }}
   - --hold-timeout={{ .Values.proxy.holdTimeout }}
   - --recreate-hold-timeout={{ .Values.proxy.recreateHoldTimeout }}
   - --drain={{ .Values.proxy.drain }}
