@@ -226,6 +226,9 @@ impl Gate {
             Target::Control => Decision::Control {
                 host: host.to_ascii_lowercase(),
             },
+            Target::Login => Decision::Control {
+                host: self.router.path_host(),
+            },
             Target::Internal | Target::Nothing => {
                 Decision::Reply(self.not_found(is_navigation(request)))
             }

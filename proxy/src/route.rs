@@ -24,6 +24,8 @@ pub enum Target<'a> {
     Workspace(Place<'a>),
     /// To control: console, API, MCP, login.
     Control,
+    /// To control, as for the host of path mode: where a session is handed over to it.
+    Login,
     /// `/route/{id}` without its final slash: relative links would miss the id.
     Slash(&'a str),
     /// Under `/.nogoo9/` of the console's host: between proxy and control, and for nobody else.
@@ -60,6 +62,8 @@ pub enum Mode {
 #[derive(Debug, Clone)]
 pub struct Router {
     console: Name,
+    /// Whether the console is on this machine, for whoever sits at it.
+    local: bool,
     domain: Name,
     /// `.` and the domain.
     suffix: String,
@@ -114,6 +118,7 @@ impl Router {
             .to_ascii_lowercase();
         let domain = &public.workspace_domain;
         Self {
+            local: is_local(&host),
             console: Name {
                 host,
                 port: public.url.port(),
@@ -153,7 +158,7 @@ impl Router {
         {
             return match on_path(path) {
                 Some(target) => target,
-                None if path == LOGIN => Target::Control,
+                None if path == LOGIN => Target::Login,
                 None => Target::Nothing,
             };
         }
@@ -170,8 +175,9 @@ impl Router {
                 Target::Misdirected
             };
         }
-        // For checks on this machine, whatever the public name is.
-        if is_loopback(name) {
+        // One machine has several names for itself. What is public has the one: whoever can make a
+        // request bear another, by a name of their own say, would have the console there.
+        if self.local && is_loopback(name) {
             self.on_console(path)
         } else {
             Target::Misdirected
@@ -269,6 +275,11 @@ fn lower(label: &str) -> Cow<'_, str> {
     } else {
         Cow::Borrowed(label)
     }
+}
+
+/// Whether a name is one of this machine's, `*.localhost` among them (RFC 6761, section 6.3).
+fn is_local(name: &str) -> bool {
+    is_loopback(name) || strip_suffix_ignore_case(name, ".localhost").is_some()
 }
 
 fn is_loopback(name: &str) -> bool {

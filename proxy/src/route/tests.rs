@@ -32,6 +32,7 @@ fn short(target: &Target<'_>) -> String {
             format!("{mode:?} {id} {path}{ours}")
         }
         Target::Control => "control".to_owned(),
+        Target::Login => "login".to_owned(),
         Target::Slash(id) => format!("slash {id}"),
         Target::Internal => "internal".to_owned(),
         Target::Nothing => "nothing".to_owned(),
@@ -63,7 +64,8 @@ fn path_mode_has_a_host_of_its_own() {
             "/route/dev/.nogoo9/status",
             "Path dev /.nogoo9/status ours:status",
         ),
-        ("paths.example.net", "/.nogoo9/login", "control"),
+        ("paths.example.net", "/.nogoo9/login", "login"),
+        ("paths.example.net.:443", "/.nogoo9/login", "login"),
         // Nothing of the console's, nor of what is between proxy and control.
         ("paths.example.net", "/", "nothing"),
         ("paths.example.net", "/api/v1/workspaces", "nothing"),
@@ -132,6 +134,10 @@ fn a_domain_apart_from_the_console() {
         ("dev.ws.example.net:443", "Host dev /route/x/y"),
         ("ws.example.net", "421"),
         ("dev.workspaces.example.org", "421"),
+        // Not this machine's: nobody is at it.
+        ("localhost", "421"),
+        ("127.0.0.1", "421"),
+        ("[::1]:8443", "421"),
     ] {
         assert_eq!(
             short(&router.target(host, "/route/x/y")),

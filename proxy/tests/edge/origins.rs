@@ -255,16 +255,16 @@ async fn path_mode_is_apart_from_the_console() {
             .unwrap()
             .starts_with("nogoo9-nonce=")
     );
-    let redeem = stage.ask("GET", PATHS, "/.nogoo9/login?code=x", &[]).await;
-    let text = redeem.text();
-    assert!(
-        text.starts_with("control\nGET /.nogoo9/login?code=x\n"),
-        "{text}"
-    );
-    assert!(
-        text.contains(&format!("\nx-forwarded-host: {PATHS}\n")),
-        "{text}"
-    );
+    // However the client spells the host, control is told the name that codes are made for.
+    for host in [PATHS, "Paths.Example.NET.:9009", "paths.example.net"] {
+        let redeem = stage.ask("GET", host, "/.nogoo9/login?code=x", &[]).await;
+        let text = redeem.text();
+        let forwarded = format!("\nx-forwarded-host: {PATHS}\n");
+        assert!(
+            text.starts_with("control\nGET /.nogoo9/login?code=x\n") && text.contains(&forwarded),
+            "{host}: {text}"
+        );
+    }
     // Nothing of the console is there, and no workspace on the console's.
     let before = (app.requests(), stage.control.requests());
     for path in [
