@@ -20,6 +20,9 @@ use url::Url;
 /// A stream that an access token opened ends after so many seconds, and whoever reads it comes back:
 /// one that was revoked meanwhile does not.
 const PERSONAL_STREAM: UnixSeconds = 45;
+/// The same of one that a token of the provider opened, about which nobody can be asked: as long as the
+/// proxy leaves it open to workspaces, unless it is told otherwise (`--max-bearer-age`).
+const PROVIDER_STREAM: UnixSeconds = 3600;
 
 /// Verifies the callers of control's own host.
 #[derive(Clone)]
@@ -48,7 +51,7 @@ pub enum Proof {
     Nothing,
     /// A bearer token that is ours and does not verify.
     Refused(TokenError),
-    /// An access token of which nobody can tell now.
+    /// A token of which nobody can tell now whether it counts.
     Unavailable,
 }
 
@@ -167,8 +170,8 @@ impl Auth {
                 Ok(Proven {
                     caller, expires, ..
                 }) => {
-                    let until = expires.min(now.saturating_add(PERSONAL_STREAM));
-                    Proof::Caller(caller, Credential::Personal, Until(until))
+                    let until = ends(expires, PERSONAL_STREAM, now);
+                    Proof::Caller(caller, Credential::Personal, until)
                 }
                 Err(Unproven::Refused(error)) => Proof::Refused(error),
                 Err(Unproven::Unavailable) => Proof::Unavailable,
@@ -182,12 +185,13 @@ impl Auth {
         {
             Ok(Some(proof)) if proof.via == Via::Cookie => self.kept(&proof).await,
             Ok(Some(proof)) => {
-                let until = Until(proof.expires());
+                let until = ends(proof.expires(), PROVIDER_STREAM, now);
                 let caller = proof.caller().clone();
                 let caller = Proof::Caller(caller, Credential::Provider, until);
                 (caller, BySession::default())
             }
             Ok(None) => (Proof::Nothing, BySession::default()),
+            Err(TokenError::KeysUnavailable) => (Proof::Unavailable, BySession::default()),
             Err(error) => (Proof::Refused(error), BySession::default()),
         }
     }
@@ -235,6 +239,11 @@ impl Auth {
     pub fn resource(&self) -> &Resource {
         &self.0.resource
     }
+}
+
+/// When a stream ends that a token opens at `now` which expires then, and may keep one open so long.
+fn ends(expires: UnixSeconds, most: UnixSeconds, now: UnixSeconds) -> Until {
+    Until(expires.min(now.saturating_add(most)))
 }
 
 /// Host and port as browsers write them: without the scheme's own port.
@@ -286,5 +295,23 @@ pub async fn bearer_caller(State(auth): State<Auth>, mut request: Request, next:
         Proof::Caller(_, Credential::Session, _) | Proof::Nothing => auth.unauthorized(None),
         Proof::Refused(error) => auth.unauthorized(Some(error)),
         Proof::Unavailable => reply::unproven(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_ends_with_its_token_or_before() {
+        for (expires, most, end) in [
+            (1_010, PERSONAL_STREAM, 1_010),
+            (2_000, PERSONAL_STREAM, 1_045),
+            (1_500, PROVIDER_STREAM, 1_500),
+            (1_000 + 24 * 3600, PROVIDER_STREAM, 4_600),
+            (UnixSeconds::MAX, PROVIDER_STREAM, 4_600),
+        ] {
+            assert_eq!(ends(expires, most, 1_000).0, end, "{expires}, {most}");
+        }
     }
 }

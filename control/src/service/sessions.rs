@@ -86,8 +86,8 @@ async fn live(parts: &Parts, caller: &Caller) -> Answer<Vec<SessionRecord>> {
     Ok(mine.filter(|record| record.is_live(now)).collect())
 }
 
-/// Whatever the role, one's own sessions are one's own; a token needs the scope all the same.
-fn scope(caller: &Caller, action: Action) -> Answer<()> {
+/// Whatever the role, one's own sessions and tokens are one's own; a token needs the scope all the same.
+pub(super) fn scope(caller: &Caller, action: Action) -> Answer<()> {
     let needed = action.scope();
     match &caller.scopes {
         Some(scopes) if !scopes.contains(needed) => Err(Denied::Scope { needed }.into()),

@@ -1,5 +1,6 @@
 //! Personal access tokens: made, listed and revoked by whom they speak for.
 
+use super::sessions::scope;
 use super::types::{
     CreateToken, CreatedToken, PersonalAccessToken, PersonalAccessTokens, RevokedToken,
 };
@@ -7,7 +8,7 @@ use super::view::time;
 use super::{Answer, Parts, ServiceError, allow_reading, ids};
 use crate::cluster::{Cluster, ClusterError, Stored};
 use crate::personal::Credential;
-use nogoo9_model::access::{Caller, Denied};
+use nogoo9_model::access::{Action, Caller, Denied};
 use nogoo9_model::personal_token::{self, MOST, PersonalToken, Wanted};
 
 pub(super) async fn create(
@@ -17,6 +18,8 @@ pub(super) async fn create(
     args: &CreateToken,
 ) -> Answer<CreatedToken> {
     by_a_person(by)?;
+    // Else what may only read would make what may write.
+    scope(caller, Action::Manage)?;
     let cluster = &parts.cluster;
     let token = personal_token::token(&ids::random()?);
     let wanted = Wanted {
@@ -70,6 +73,7 @@ pub(super) async fn revoke(
     id: &str,
 ) -> Answer<RevokedToken> {
     by_a_person(by)?;
+    scope(caller, Action::Manage)?;
     let found = if personal_token::is_id(id) {
         parts.cluster.personal_token(id).await?
     } else {

@@ -355,3 +355,34 @@ async fn a_token_in_a_url_is_refused_and_the_url_said_to_be_wrong() {
         }
     }
 }
+
+#[tokio::test]
+async fn while_a_provider_was_never_reached_nobody_is_told_that_a_token_is_bad() {
+    // Nothing listens at port 1.
+    const AWAY: &str = "http://127.0.0.1:1";
+    let world = World::start_with(&[&format!("--extra-issuer={AWAY}")]).await;
+    let token = world.token_by(AWAY, "alice");
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    let get = |path: &str| {
+        let request = world.http.get(format!("{}{path}", world.url));
+        request.bearer_auth(&token)
+    };
+    for answer in [
+        world.mcp(&token, &[LEGACY], &list).await,
+        world.send(get("/api/v1/workspaces")).await,
+        world.send(get("/api/v1/events")).await,
+        world.send(get("/.nogoo9/absent/dev")).await,
+    ] {
+        assert_eq!(answer.status, 503, "{}", answer.body);
+        assert!(answer.headers.contains_key("retry-after"));
+        // A client that reads a challenge would throw its token away.
+        assert!(!answer.headers.contains_key("www-authenticate"));
+        assert_eq!(
+            (&answer.json()["code"], &answer.json()["retryable"]),
+            (&json!("unavailable"), &json!(true))
+        );
+    }
+    // Others are verified as ever.
+    let own = world.api("alice", Method::GET, "/workspaces", None).await;
+    assert_eq!(own.status, 200, "{}", own.body);
+}

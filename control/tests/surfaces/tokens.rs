@@ -458,3 +458,31 @@ async fn a_proxy_learns_whom_it_speaks_for_and_no_more() {
     world.api("alice", Method::DELETE, &path, None).await;
     assert_eq!(asked(token).await.status, 401);
 }
+
+#[tokio::test]
+async fn what_may_only_read_makes_and_ends_no_token() {
+    let world = World::start_with(&["--scopes=on"]).await;
+    let made = create(&world, "alice", json!({"name": "first"})).await;
+    let own = format!("/tokens/{}", text(&made["id"]));
+    let none = format!("/tokens/{}", "a".repeat(26));
+    let reads = world.scoped("alice", "nogoo9:read");
+    for (method, path, body) in [
+        (Method::POST, "/tokens", Some(json!({"name": "second"}))),
+        (Method::DELETE, own.as_str(), None),
+        (Method::DELETE, none.as_str(), None),
+    ] {
+        let refused = with(&world, &reads, method.clone(), path, body).await;
+        assert_eq!(
+            (refused.status.as_u16(), &refused.json()["code"]),
+            (403, &json!("insufficient_scope")),
+            "{method} {path}"
+        );
+        let challenge = refused.headers["www-authenticate"].to_str().unwrap();
+        assert!(challenge.contains("nogoo9:write"), "{challenge}");
+    }
+    let list = with(&world, &reads, Method::GET, "/tokens", None).await;
+    assert_eq!(list.json()["tokens"].as_array().unwrap().len(), 1);
+    let writes = world.scoped("alice", "nogoo9:write");
+    let ended = with(&world, &writes, Method::DELETE, &own, None).await;
+    assert_eq!(ended.status, 200, "{}", ended.body);
+}

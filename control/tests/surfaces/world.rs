@@ -193,6 +193,13 @@ impl World {
         .unwrap()
     }
 
+    /// As [`Self::token`], by another issuer that has the same keys.
+    pub(crate) fn token_by(&self, issuer: &str, user: &str) -> String {
+        let audience = format!("{}/mcp", self.url);
+        let (dir, life) = (self.idp_dir.path(), Duration::from_secs(600));
+        idp::mint(dir, issuer, user, &audience, life).unwrap()
+    }
+
     /// As [`Self::token`], with these scopes alone.
     pub(crate) fn scoped(&self, user: &str, scope: &str) -> String {
         let audience = format!("{}/mcp", self.url);
