@@ -26,6 +26,9 @@ args:
 {{- with .Values.workspaces.maxPerUser }}
   - --max-workspaces-per-user={{ int . }}
 {{- end }}
+{{- range .Values.workspaces.templateAuthors }}
+  - {{ printf "--template-author=%s" . | quote }}
+{{- end }}
 {{- include "nogoo9.commonArgs" . | nindent 2 }}
 {{- range .Values.control.extraArgs }}
   - {{ . | quote }}
