@@ -2,8 +2,9 @@
 //! counted. Pure: `now` is an argument.
 //!
 //! A caller is an address and, once they are known, a subject: whoever floods has their own share, and
-//! hides nobody else's refusals behind it. Memory is bounded by the number of records: whom no record
-//! was written of is not remembered.
+//! hides nobody else's refusals behind it. Half of all records are for those who are known, whatever is
+//! sent without a name from however many addresses. Memory is bounded by the number of records: whom no
+//! record was written of is not remembered.
 
 use crate::client::Source;
 use std::collections::HashMap;
@@ -15,6 +16,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 const OF_ONE: u64 = 60;
 /// Records of all in that time.
 const OF_ALL: u64 = 600;
+/// Records in that time of those whom nobody knows.
+const OF_UNKNOWN: u64 = 300;
 
 /// Whose refusals were left out, and how many.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +42,8 @@ struct Share {
 pub(super) struct Refusals {
     began: Option<Instant>,
     written: u64,
+    /// Of those, records of somebody unknown.
+    unknown: u64,
     /// Left out, of callers whom nobody remembers.
     others: u64,
     of: HashMap<(Option<Source>, Option<Box<str>>), Share>,
@@ -55,7 +60,8 @@ impl Refusals {
     ) -> (bool, Vec<LeftOut>) {
         let before = self.over(now);
         self.began.get_or_insert(now);
-        let room = self.written < OF_ALL;
+        let is_known = who.is_some();
+        let room = self.written < OF_ALL && (is_known || self.unknown < OF_UNKNOWN);
         let key = (from, who.map(Box::from));
         if !room && !self.of.contains_key(&key) {
             self.others += 1;
@@ -66,6 +72,7 @@ impl Refusals {
         if through {
             share.written += 1;
             self.written += 1;
+            self.unknown += u64::from(!is_known);
         } else {
             share.left_out += 1;
         }
@@ -135,12 +142,17 @@ mod tests {
     fn a_flood_from_everywhere_is_bounded_and_counted() {
         let (mut refusals, now) = (Refusals::default(), Instant::now());
         let through = (0..2_000).filter(|n| refusals.next(source(*n), None, now).0);
-        assert_eq!(through.count() as u64, OF_ALL);
+        assert_eq!(through.count() as u64, OF_UNKNOWN);
+        // It hides nobody who is known.
+        let users: Vec<String> = (0..2_000).map(|n| format!("user-{n}")).collect();
+        let through = users.iter();
+        let through = through.filter(|user| refusals.next(source(1), Some(user), now).0);
+        assert_eq!(through.count() as u64, OF_ALL - OF_UNKNOWN);
         assert_eq!(refusals.of.len() as u64, OF_ALL);
         let left_out = LeftOut {
             from: None,
             who: None,
-            count: 2_000 - OF_ALL,
+            count: 4_000 - OF_ALL,
         };
         assert_eq!(refusals.over(now + MINUTE), vec![left_out]);
     }
