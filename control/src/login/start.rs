@@ -6,6 +6,7 @@ use super::params::Params;
 use super::provider::ProviderError;
 use super::reply;
 use super::return_path::safe_return;
+use crate::audit;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
@@ -28,7 +29,10 @@ pub(super) async fn login(
     let return_to = safe_return(params.get("return"));
     let departure = match login.provider.depart(return_to.to_owned()).await {
         Ok(departure) => departure,
-        Err(error) => return trouble(&error, &again(return_to), &[]),
+        Err(error) => {
+            audit::not_signed_in(error.outcome());
+            return trouble(&error, &again(return_to), &[]);
+        }
     };
     let names = login.config.cookies();
     let token = match login.signer().sign_login(&departure.state, login.now()) {
