@@ -25,8 +25,20 @@ const VALUE: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b',');
 
 /// Beginnings of names by which proxies tell applications who is calling or where from. Compared in
 /// lower case with `-` for whatever is no letter or digit: CGI and its heirs turn all that into `_`.
-const CLAIMS: [&str; 23] = [
-    "x-user-",
+const CLAIMS: [&str; 35] = [
+    "x-user",
+    "x-auth-user",
+    "x-auth-email",
+    "x-auth-group",
+    "x-auth-role",
+    "oidc-claim-",
+    "x-oidc-",
+    "x-pomerium-",
+    "x-vouch-",
+    "x-consumer-",
+    "x-credential-",
+    "x-proxy-user",
+    "x-proxy-role",
     "x-forwarded-",
     "x-auth-request-",
     "x-authenticated-",
@@ -49,6 +61,11 @@ const CLAIMS: [&str; 23] = [
     "x-client-ip",
     "true-client-ip",
     "cf-connecting-ip",
+];
+
+/// Likewise, whole names: what begins like them is applications' own.
+const WHOLE_CLAIMS: [&str; 6] = [
+    "x-email", "x-group", "x-groups", "x-role", "x-roles", "x-sub",
 ];
 
 /// Where a request came from, for the hop to control or a pod.
@@ -141,14 +158,18 @@ fn is_claim(name: &HeaderName) -> bool {
             b'-'
         }
     };
-    CLAIMS.iter().any(|claim| {
+    let begins = |claim: &&str| {
         name.len() >= claim.len()
             && name
                 .iter()
                 .map(plain)
                 .zip(claim.bytes())
                 .all(|(a, b)| a == b)
-    })
+    };
+    CLAIMS.iter().any(begins)
+        || WHOLE_CLAIMS
+            .iter()
+            .any(|claim| name.len() == claim.len() && begins(claim))
 }
 
 fn drop_claims(request: &mut RequestHeader) {

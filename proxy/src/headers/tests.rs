@@ -77,6 +77,42 @@ fn values_of_any_kind_fit() {
 }
 
 #[test]
+fn names_that_proxies_put_on_and_names_that_applications_use() {
+    for (name, stripped) in [
+        ("X-User", true),
+        ("X-Username", true),
+        ("X-Auth-User", true),
+        ("X-Auth-Username", true),
+        ("X-Auth-Email", true),
+        ("X-Auth-Groups", true),
+        ("X_AUTH_ROLES", true),
+        ("X-Email", true),
+        ("X.Groups", true),
+        ("X-Roles", true),
+        ("OIDC_CLAIM_sub", true),
+        ("X-OIDC-Email", true),
+        ("X-Pomerium-Jwt-Assertion", true),
+        ("X-Vouch-User", true),
+        ("X-Consumer-Username", true),
+        ("X-Credential-Identifier", true),
+        ("X-Proxy-User", true),
+        ("X-Auth-Token", false),
+        ("X-Auth-Key", false),
+        ("X-Email-Template", false),
+        ("X-Group-By", false),
+        ("X-Subscription", false),
+        ("X-Proxy-Cache", false),
+        ("OIDC-Issuer", false),
+        ("Email", false),
+    ] {
+        let mut request = request(&[(name, "root")]);
+        towards_pod(&mut request, &authenticator(), ORIGIN, None, None).unwrap();
+        let gone = !request.headers.values().any(|value| value == "root");
+        assert_eq!(gone, stripped, "{name}");
+    }
+}
+
+#[test]
 fn cookies_of_http2_are_joined() {
     let mut request = request(&[
         ("cookie", "a=1"),
