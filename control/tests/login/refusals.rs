@@ -13,7 +13,7 @@ const AGAIN: &str = "/auth/login?return=%2Fhere";
 #[tokio::test]
 async fn answers_that_do_not_prove_who_it_is() {
     type Whim = fn(&mut Whims);
-    let table: [(&str, Whim); 13] = [
+    let table: [(&str, Whim); 16] = [
         ("other nonce", |w| {
             w.claims = Some(json!({"nonce": "other"}));
         }),
@@ -23,6 +23,15 @@ async fn answers_that_do_not_prove_who_it_is() {
         }),
         ("further audience", |w| {
             w.claims = Some(json!({"aud": ["nogoo9", "somebody-else"]}));
+        }),
+        ("further audience, made for that", |w| {
+            w.claims = Some(json!({"aud": ["nogoo9", "somebody-else"], "azp": "somebody-else"}));
+        }),
+        ("other audiences, made for us", |w| {
+            w.claims = Some(json!({"aud": ["one", "another"], "azp": "nogoo9"}));
+        }),
+        ("no audience", |w| {
+            w.claims = Some(json!({"aud": [], "azp": "nogoo9"}));
         }),
         ("other issuer", |w| {
             w.claims = Some(json!({"iss": "http://127.0.0.1:1"}));

@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use nogoo9_control::login::LoginConfig;
 use nogoo9_identity::keyset::KeySet;
 use nogoo9_model::access::Role;
+use serde_json::json;
 use std::sync::atomic::Ordering;
 
 #[tokio::test]
@@ -318,4 +319,16 @@ async fn what_is_published_is_what_proxies_need() {
             .is_empty()
     );
     assert!(!answer.body.contains("\"d\""));
+}
+
+/// Some providers name their projects and APIs beside the client.
+#[tokio::test]
+async fn further_audiences_of_a_token_that_was_made_for_us() {
+    let provider = Provider::start().await;
+    let audiences = json!({"aud": ["project-1", "nogoo9", "project-2"], "azp": "nogoo9"});
+    provider.whims(|whims| whims.claims = Some(audiences));
+    let mut browser = Browser::new(config(&provider.issuer)).await;
+    browser.sign_in(&provider, "/auth/login").await.location();
+    let found = browser.session(CONSOLE).expect("a session");
+    assert_eq!(found.caller.sub, "alice");
 }

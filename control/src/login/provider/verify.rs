@@ -34,8 +34,8 @@ impl Refusal {
     }
 }
 
-/// The subject of an ID token, if signature, issuer, audience, expiry, nonce and the hash of the
-/// access token are as they must be.
+/// The subject of an ID token, if signature, issuer, audience, authorized party, expiry, nonce and
+/// the hash of the access token are as they must be.
 pub(super) fn verify(
     client: &Client,
     token: &CoreIdToken,
@@ -45,7 +45,11 @@ pub(super) fn verify(
     use openidconnect::{
         ClaimsVerificationError as Claims, SignatureVerificationError as Signature,
     };
-    let verifier: CoreIdTokenVerifier<'_> = client.id_token_verifier().set_allowed_algs(ALGORITHMS);
+    // Some providers name their projects and APIs beside us. See below for whom it was then made for.
+    let verifier: CoreIdTokenVerifier<'_> = client
+        .id_token_verifier()
+        .set_allowed_algs(ALGORITHMS)
+        .set_other_audience_verifier_fn(|_| true);
     let claims = token
         .claims(&verifier, nonce)
         .map_err(|error| match &error {
@@ -54,6 +58,12 @@ pub(super) fn verify(
             }
             _ => Refusal::Other(explain(&error)),
         })?;
+    // OpenID Connect Core, section 3.1.3.7, steps 3 to 5.
+    if claims.audiences().len() > 1 && claims.authorized_party() != Some(client.client_id()) {
+        return Err(Refusal::Other(
+            "it is for others too, and 'azp' does not name this client".to_owned(),
+        ));
+    }
     if let Some(wanted) = claims.access_token_hash() {
         let other = |error: &dyn std::error::Error| Refusal::Other(explain(error));
         let algorithm = token.signing_alg().map_err(|error| other(&error))?;
