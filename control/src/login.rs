@@ -101,6 +101,14 @@ impl Login {
         self
     }
 
+    /// Sets for how long what the provider says of itself is used before it is asked again; five
+    /// minutes unless set.
+    #[must_use]
+    pub fn with_discovery_age(mut self, age: Duration) -> Self {
+        self.provider.set_fresh(age);
+        self
+    }
+
     /// Signs with the key of this moment.
     fn signer(&self) -> SessionSigner {
         let key = self.keys.signing(self.now());

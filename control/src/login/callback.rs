@@ -160,7 +160,7 @@ async fn open_session(
     login.cluster.create_session(&record).await?;
     let until = match record.step(&record.sub, now) {
         Step::Sign(until) => until,
-        Step::Refuse(_) | Step::Refresh => now,
+        Step::Refuse(_) | Step::Refresh | Step::Wait => now,
     };
     let cookie = login.cookie(&session(&record, until), login.config.console_host())?;
     Ok((record, cookie))

@@ -38,6 +38,10 @@ const LEAVING: Duration = Duration::from_secs(3);
 /// Least time between two discoveries that an unknown key causes.
 const MIN_GAP: Duration = Duration::from_secs(10);
 
+/// How long what a provider said of itself speaks for it while it says nothing: it may still answer at
+/// its token endpoint.
+const OLD: Duration = Duration::from_secs(24 * 3600);
+
 /// Longest refresh token kept, in bytes.
 const MAX_REFRESH: usize = 16 * 1024;
 /// Error codes by which a provider says that the person must sign in again (RFC 6749, section 5.2;
@@ -49,6 +53,9 @@ const NO: [&str; 5] = [
     "interaction_required",
     "consent_required",
 ];
+
+/// Error codes by which it says that it is in trouble itself (RFC 6749, section 4.1.2.1).
+const AWAY: [&str; 2] = ["server_error", "temporarily_unavailable"];
 
 /// Random bytes in a `state` and a `nonce`.
 const RANDOM_LEN: u32 = 32;
@@ -78,6 +85,16 @@ impl ProviderError {
             Self::Refused(_) => Outcome::Refused("provider_refused"),
             Self::Unverified(_) => Outcome::Refused("id_token"),
             Self::Setup(_) => Outcome::Failed("setup"),
+        }
+    }
+
+    /// Whether the provider does not answer, or only that it is in trouble. Anything else that is no yes
+    /// is a fault that somebody has to mend.
+    pub(super) fn is_away(&self) -> bool {
+        match self {
+            Self::Unreachable(_) => true,
+            Self::Refused(code) => AWAY.contains(&code.as_str()),
+            Self::Unverified(_) | Self::Setup(_) => false,
         }
     }
 
@@ -120,6 +137,7 @@ pub(super) struct Provider {
     scopes: Vec<String>,
     http: OnceLock<Caller>,
     min_gap: Duration,
+    fresh: Duration,
     known: Mutex<Known>,
 }
 
@@ -151,12 +169,17 @@ impl Provider {
             scopes: config.scopes.clone(),
             http: OnceLock::new(),
             min_gap: MIN_GAP,
+            fresh: FRESH,
             known: Mutex::default(),
         }
     }
 
     pub(super) fn set_min_gap(&mut self, gap: Duration) {
         self.min_gap = gap;
+    }
+
+    pub(super) fn set_fresh(&mut self, fresh: Duration) {
+        self.fresh = fresh;
     }
 
     /// The issuer, to compare with what a callback names.
@@ -166,7 +189,7 @@ impl Provider {
 
     /// Where to send somebody who wants to sign in.
     pub(super) async fn depart(&self, return_to: String) -> Result<Departure, ProviderError> {
-        let metadata = self.metadata(FRESH).await?;
+        let metadata = self.metadata(self.fresh).await?;
         let client = self.client(&metadata)?;
         let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
         let mut request = client
@@ -196,7 +219,7 @@ impl Provider {
         code: String,
         state: LoginState,
     ) -> Result<Arrival, ProviderError> {
-        let client = self.client(&*self.metadata(FRESH).await?)?;
+        let client = self.client(&*self.metadata(self.fresh).await?)?;
         let mut request = client
             .exchange_code(AuthorizationCode::new(code))
             .map_err(|_| ProviderError::Setup("the provider names no token endpoint".to_owned()))?
@@ -234,7 +257,11 @@ impl Provider {
     /// Asks whether the provider still vouches for whom it gave that refresh token (OpenID Connect
     /// Core, section 12).
     pub(super) async fn refresh(&self, token: String) -> Result<Vouched, ProviderError> {
-        let client = self.client(&*self.metadata(FRESH).await?)?;
+        let metadata = match self.metadata(self.fresh).await {
+            Ok(metadata) => metadata,
+            Err(error) => self.old_metadata().await.ok_or(error)?,
+        };
+        let client = self.client(&metadata)?;
         let token = RefreshToken::new(token);
         let mut request = client
             .exchange_refresh_token(&token)
@@ -288,7 +315,7 @@ impl Provider {
     /// session there, and a token has no place in an address that is kept in histories and logs. A
     /// provider may then ask them whether they mean it (RP-Initiated Logout 1.0, section 2).
     pub(super) async fn leave(&self, back_to: &Url) -> Option<Url> {
-        let metadata = match tokio::time::timeout(LEAVING, self.metadata(FRESH)).await {
+        let metadata = match tokio::time::timeout(LEAVING, self.metadata(self.fresh)).await {
             Ok(Ok(metadata)) => metadata,
             // What it said before is likely to hold still.
             Ok(Err(_)) | Err(_) => self.known.try_lock().ok()?.metadata.clone()?.0,
@@ -305,7 +332,7 @@ impl Provider {
 
     /// Has the provider take back a refresh token, if it does that.
     pub(super) async fn take_back(&self, token: &str) -> Result<(), ProviderError> {
-        let metadata = self.metadata(FRESH).await?;
+        let metadata = self.metadata(self.fresh).await?;
         let Some(at) = revocation(&metadata) else {
             return Ok(());
         };
@@ -353,6 +380,13 @@ impl Provider {
                 Err(error)
             }
         }
+    }
+
+    /// What the provider last said of itself, within the last day.
+    async fn old_metadata(&self) -> Option<Arc<Metadata>> {
+        let known = self.known.lock().await;
+        let (metadata, at) = known.metadata.as_ref()?;
+        (at.elapsed() < OLD).then(|| Arc::clone(metadata))
     }
 
     async fn discover(&self) -> Result<Metadata, ProviderError> {

@@ -22,9 +22,12 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(8);
 /// How long a page waits for one in passing: a slow provider shall slow nobody down.
 const IN_PASSING: Duration = Duration::from_millis(800);
+/// After how long a stream is looked at again that began while nobody could tell, in seconds.
+const LOOKED_AT_AGAIN: UnixSeconds = 60;
 /// Attempts at a change of the record that others change too.
 const ATTEMPTS: usize = 5;
-/// Pause between two attempts at writing what the provider has said.
+/// Pause between two attempts at writing what the provider has said, and between two looks at whether
+/// it has said anything to another control.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// What became of a renewal.
@@ -109,7 +112,7 @@ impl Login {
             Renewal::Unknown => {
                 let grace = fresh_until.saturating_add(self.config.limits.grace);
                 if now < grace {
-                    as_it_is(grace)
+                    as_it_is(grace.min(now.saturating_add(LOOKED_AT_AGAIN)))
                 } else {
                     Kept::Over
                 }
@@ -191,6 +194,7 @@ impl Login {
                     }
                     return Ok(Renewal::Renewed(session(&stored.value, until)));
                 }
+                Step::Wait => tokio::time::sleep(PAUSE).await,
                 Step::Refresh => {
                     let claim = stored.value.clone().claim(now);
                     match self.cluster.put_session(&stored, &claim).await {
@@ -227,9 +231,33 @@ impl Login {
             Err(error) if error.says_no() => self.over(claimed).await,
             Err(error) => {
                 tracing::warn!(%error, session = record.id(), "the provider cannot be asked whether a session goes on");
-                let until = record.unchecked(self.now());
-                Ok(Renewal::Renewed(session(record, until)))
+                let now = self.now();
+                let until = if error.is_away() {
+                    Some(record.unchecked(now))
+                } else {
+                    record.untaken(now, self.config.limits.grace)
+                };
+                match until {
+                    Some(until) => self.unanswered(claimed, until).await,
+                    None => self.over(claimed).await,
+                }
             }
+        }
+    }
+
+    /// Notes for the others until when tokens count that are signed before the provider is asked
+    /// again.
+    async fn unanswered(
+        &self,
+        claimed: Stored<SessionRecord>,
+        until: UnixSeconds,
+    ) -> Result<Renewal, ClusterError> {
+        let noted = claimed.value.clone().unanswered(until);
+        match self.cluster.put_session(&claimed, &noted).await {
+            Ok(_) => Ok(Renewal::Renewed(session(&noted, until))),
+            // Perhaps it was ended meanwhile. Whoever asks next sees that.
+            Err(ClusterError::Conflict { .. }) => Ok(Renewal::Unknown),
+            Err(error) => Err(error),
         }
     }
 
@@ -268,7 +296,7 @@ impl Login {
                     let until = match stored.value.step(&stored.value.sub, now) {
                         Step::Sign(until) => until,
                         Step::Refuse(why) => return Ok(Renewal::Refused(why)),
-                        Step::Refresh => stored.value.unchecked(now),
+                        Step::Refresh | Step::Wait => stored.value.unchecked(now),
                     };
                     return Ok(Renewal::Renewed(session(&stored.value, until)));
                 }

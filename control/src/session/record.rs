@@ -3,6 +3,8 @@
 //! Tokens live for a quarter of an hour by themselves; the record decides whether there is another
 //! one. Where the provider gave a refresh token, it is asked again before a token that counts for
 //! longer than a quarter of an hour after its last yes: somebody whom it has disabled is out by then.
+//! While it is away, tokens count for a few minutes each. Where it answers and yet says nothing of the
+//! person, since it does not take us, that has an end.
 
 use nogoo9_identity::session::FRESH_FOR;
 use nogoo9_model::{UnixSeconds, name};
@@ -15,8 +17,6 @@ pub const CHECK_EVERY: UnixSeconds = 10 * 60;
 pub const CLAIM_FOR: UnixSeconds = 60;
 /// How long a token counts for which the provider could not be asked, in seconds.
 const UNCHECKED_FOR: UnixSeconds = 5 * 60;
-/// How long one counts while another control asks the provider, in seconds.
-const MEANWHILE: UnixSeconds = 60;
 /// Least time between two notes of when a session was last seen, in seconds.
 const NOTE_EVERY: UnixSeconds = 5 * 60;
 /// How long a revoked session is remembered, in seconds. After that it is as unknown as any.
@@ -74,6 +74,10 @@ pub struct SessionRecord {
     /// Until when one control has the refresh token to itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed: Option<UnixSeconds>,
+    /// Until when tokens count that were signed since the provider was asked and said neither yes nor
+    /// no.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unanswered: Option<UnixSeconds>,
 }
 
 impl std::fmt::Debug for SessionRecord {
@@ -122,6 +126,8 @@ pub enum Step {
     Sign(UnixSeconds),
     /// Asks the provider first.
     Refresh,
+    /// Another control asks it now, and only its answer leads on.
+    Wait,
 }
 
 impl SessionRecord {
@@ -150,6 +156,7 @@ impl SessionRecord {
             checked: now,
             refresh,
             claimed: None,
+            unanswered: None,
         }
     }
 
@@ -195,8 +202,15 @@ impl SessionRecord {
         // Likewise: a claim is never longer than it can be.
         let claimed = |until: UnixSeconds| until > now && until <= now.saturating_add(CLAIM_FOR);
         if self.claimed.is_some_and(claimed) {
-            let vouched = checked.saturating_add(FRESH_FOR);
-            return Step::Sign(self.until(vouched.max(now.saturating_add(MEANWHILE)), 0));
+            // The same for all: what the last word was good for.
+            let longest = now.saturating_add(UNCHECKED_FOR);
+            let unanswered = self.unanswered.unwrap_or(checked).min(longest);
+            let until = checked.saturating_add(FRESH_FOR).max(unanswered);
+            return if now < until {
+                Step::Sign(self.until(until, 0))
+            } else {
+                Step::Wait
+            };
         }
         Step::Refresh
     }
@@ -205,6 +219,22 @@ impl SessionRecord {
     #[must_use]
     pub fn unchecked(&self, now: UnixSeconds) -> UnixSeconds {
         self.until(now, UNCHECKED_FOR)
+    }
+
+    /// As [`Self::unchecked`] where the provider answers, and does not take us. `None`: it has not
+    /// vouched for `grace` seconds beyond what its last yes was good for.
+    #[must_use]
+    pub fn untaken(&self, now: UnixSeconds, grace: UnixSeconds) -> Option<UnixSeconds> {
+        let checked = self.checked.min(now);
+        let longest = checked.saturating_add(FRESH_FOR).saturating_add(grace);
+        (now < longest).then(|| self.unchecked(now).min(longest))
+    }
+
+    /// The provider said neither yes nor no; what is signed meanwhile counts until then.
+    #[must_use]
+    pub fn unanswered(mut self, until: UnixSeconds) -> Self {
+        self.unanswered = Some(until);
+        self
     }
 
     /// The refresh token to oneself.
@@ -225,6 +255,7 @@ impl SessionRecord {
         self.checked = now;
         self.seen = now;
         self.claimed = None;
+        self.unanswered = None;
         if refresh.is_some() {
             self.refresh = refresh;
         }

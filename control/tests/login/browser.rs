@@ -96,6 +96,12 @@ impl Browser {
         Self::build(config, nested_roles(), adjust).await
     }
 
+    /// An edge that looks at what the provider says of itself whenever it calls it.
+    pub(crate) async fn forgetful(config: LoginConfig) -> Self {
+        let adjust = |login: Login| login.with_discovery_age(Duration::ZERO);
+        Self::build(config, nested_roles(), adjust).await
+    }
+
     pub(crate) async fn with_policy(config: LoginConfig, policy: ClaimPolicy) -> Self {
         Self::build(config, policy, |login| login).await
     }

@@ -3,6 +3,7 @@
 use crate::browser::{Browser, CONSOLE, HOUR, WORKSPACE, ask, config, path_of};
 use crate::provider::{Provider, Whims};
 use axum::http::StatusCode;
+use nogoo9_control::login::Kept;
 use nogoo9_control::session::{Limits, MOST, SessionRecord, sweep};
 use nogoo9_identity::session::Session;
 use nogoo9_model::label;
@@ -134,18 +135,23 @@ async fn somebody_whom_the_provider_has_disabled_is_out_on_all_hosts() {
 #[tokio::test]
 async fn a_provider_that_is_away_signs_nobody_out() {
     type Whim = fn(&mut Whims);
-    let table: [(&str, Whim); 4] = [
+    let table: [(&str, Whim); 5] = [
         ("trouble", |w| w.no_refresh = Some((500, "oh".to_owned()))),
+        ("trouble that it gives a name", |w| {
+            let unknown = json!({"error": "unknown_error"}).to_string();
+            w.no_refresh = Some((500, unknown));
+        }),
+        ("too much asked", |w| {
+            let many = json!({"error": "too_many_requests"}).to_string();
+            w.no_refresh = Some((429, many));
+        }),
         ("busy", |w| {
             let busy = json!({"error": "temporarily_unavailable"}).to_string();
             w.no_refresh = Some((503, busy));
         }),
-        ("our secret is wrong", |w| {
-            let ours = json!({"error": "invalid_client"}).to_string();
-            w.no_refresh = Some((401, ours));
-        }),
-        ("no token response", |w| {
-            w.no_refresh = Some((200, "<html>".to_owned()));
+        ("busy, by another status", |w| {
+            let busy = json!({"error": "temporarily_unavailable"}).to_string();
+            w.no_refresh = Some((400, busy));
         }),
     ];
     for (name, whim) in table {
@@ -157,7 +163,8 @@ async fn a_provider_that_is_away_signs_nobody_out() {
         assert_eq!(until, browser.now() + 5 * MINUTE, "{name}");
         // It is asked again after a pause, and not before.
         let (_, until) = renewed(&browser, CONSOLE, &token).await.expect(name);
-        assert_eq!((until, asked(&provider)), (browser.now() + MINUTE, 1));
+        let five = browser.now() + 5 * MINUTE;
+        assert_eq!((until, asked(&provider)), (five, 1), "{name}");
         browser.wait(MINUTE);
         provider.whims(|whims| whims.no_refresh = None);
         let (_, until) = renewed(&browser, CONSOLE, &token).await.expect(name);
@@ -173,6 +180,81 @@ async fn a_provider_that_is_away_signs_nobody_out() {
             Err(Answer::Refused)
         );
     }
+}
+
+/// One that answers and does not take us vouches for nobody: that has an end.
+#[tokio::test]
+async fn a_provider_that_does_not_take_us_keeps_nobody_in_for_ever() {
+    let invalid_client = json!({"error": "invalid_client"}).to_string();
+    for (status, body) in [
+        (401, invalid_client),
+        (404, String::new()),
+        (200, "<html>".to_owned()),
+    ] {
+        let (provider, browser) = signed_in().await;
+        let untaken = (status, body.clone());
+        provider.whims(|whims| whims.no_refresh = Some(untaken.clone()));
+        let token = browser.token(CONSOLE);
+        let minutes = |until: Result<(String, i64), Answer>| {
+            let (_, until) = until.expect("renewed");
+            (until - browser.now()) / MINUTE
+        };
+        browser.wait(20 * MINUTE);
+        assert_eq!(minutes(renewed(&browser, CONSOLE, &token).await), 5);
+        // Mended within an hour, nobody has noticed.
+        provider.whims(|whims| whims.no_refresh = None);
+        browser.wait(50 * MINUTE);
+        assert_eq!(minutes(renewed(&browser, CONSOLE, &token).await), 15);
+        provider.whims(|whims| whims.no_refresh = Some(untaken));
+        browser.wait(73 * MINUTE);
+        assert_eq!(minutes(renewed(&browser, CONSOLE, &token).await), 2);
+        browser.wait(2 * MINUTE - 1);
+        assert!(renewed(&browser, CONSOLE, &token).await.is_ok());
+        browser.wait(MINUTE + 1);
+        let over = renewed(&browser, CONSOLE, &token).await;
+        assert_eq!(over, Err(Answer::Refused), "{status} {body}");
+        assert_eq!(record(&browser).await.revoked, Some(browser.now()));
+    }
+}
+
+#[tokio::test]
+async fn no_is_no_whatever_the_status() {
+    let (provider, browser) = signed_in().await;
+    let no = json!({"error": "invalid_grant"}).to_string();
+    provider.whims(|whims| whims.no_refresh = Some((500, no)));
+    browser.wait(10 * MINUTE);
+    let token = browser.token(CONSOLE);
+    let over = renewed(&browser, CONSOLE, &token).await;
+    assert_eq!(over, Err(Answer::Refused));
+}
+
+/// While another control asks, nothing counts for longer than what the provider last said yes to.
+#[tokio::test]
+async fn fifteen_minutes_are_no_sixteen() {
+    let (provider, browser) = signed_in().await;
+    let begun = browser.now();
+    let token = browser.token(CONSOLE);
+    let cluster = &browser.server.cluster;
+    let id = record(&browser).await.id();
+    let claim = async || {
+        let stored = cluster.session(&id).await.expect("read").expect("there");
+        let claim = stored.value.clone().claim(browser.now());
+        cluster.put_session(&stored, &claim).await.expect("written")
+    };
+    browser.wait(14 * MINUTE);
+    claim().await;
+    let (_, until) = renewed(&browser, CONSOLE, &token).await.expect("renewed");
+    assert_eq!(until, begun + 15 * MINUTE);
+    browser.wait(2 * MINUTE);
+    let claimed = claim().await;
+    let nobody_knows = renewed(&browser, CONSOLE, &token).await;
+    assert_eq!(nobody_knows, Err(Answer::Unknown));
+    // Once the other has its answer, both have.
+    let vouched = claimed.value.clone().vouched(None, None, browser.now());
+    let written = cluster.put_session(&claimed, &vouched).await;
+    written.expect("written");
+    let (_, until) = renewed(&browser, CONSOLE, &token).await.expect("renewed");
+    assert_eq!((until - begun, asked(&provider)), (31 * MINUTE, 0));
 }
 
 #[tokio::test]
@@ -309,6 +391,14 @@ async fn nobody_can_tell_while_the_api_server_is_away() {
         Err(Answer::Unknown)
     );
     assert_eq!(asked(&provider), 0);
+    // What it opens meanwhile is looked at again within the minute.
+    let found = browser.session(CONSOLE).expect("a session");
+    let as_it_is = Kept::Counts {
+        renewed: None,
+        until: browser.now() + MINUTE,
+        cookie: None,
+    };
+    assert_eq!(browser.login.keep(&found).await, as_it_is);
     // For an hour beyond its freshness it opens workspaces all the same, by tokens that are no
     // fresher than it is.
     let stale = browser.session(CONSOLE).expect("a session").fresh_until;

@@ -80,6 +80,24 @@ async fn down_later() {
     signs_in(&mut other, &provider).await;
 }
 
+/// What a provider says of itself changes rarely; that it cannot say it now keeps nobody from asking it.
+#[tokio::test]
+async fn only_its_own_description_is_missing() {
+    let provider = Provider::start().await;
+    provider.whims(|whims| whims.refreshes = true);
+    let mut browser = Browser::forgetful(config(&provider.issuer)).await;
+    browser.stop_the_clock();
+    browser.sign_in(&provider, "/auth/login").await.location();
+    provider.whims(|whims| whims.no_discovery = Some((404, "gone".to_owned())));
+    browser.wait(10 * MINUTE);
+    assert_eq!(fresh_for(&browser).await, 15 * MINUTE);
+    let no = json!({"error": "invalid_grant"}).to_string();
+    provider.whims(|whims| whims.no_refresh = Some((400, no)));
+    browser.wait(10 * MINUTE);
+    let token = browser.token(CONSOLE);
+    assert_eq!(browser.renew(&[(CONSOLE, &token)]).await, [Answer::Refused]);
+}
+
 #[tokio::test]
 async fn two_seconds_a_call() {
     let provider = Provider::start().await;

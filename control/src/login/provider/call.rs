@@ -1,9 +1,11 @@
 //! Calls to the provider: with timeouts, without redirects, and of bounded length, which the client
 //! that `openidconnect` brings along is not.
 
-use super::ProviderError;
+use super::{NO, ProviderError};
 use nogoo9_identity::{Roots, http_client};
+use openidconnect::http::StatusCode;
 use openidconnect::{AsyncHttpClient, HttpRequest, HttpResponse};
+use serde_json::Value;
 use std::pin::Pin;
 use url::Url;
 
@@ -20,6 +22,8 @@ pub(super) enum CallError {
     Http(#[source] reqwest::Error),
     #[error("the answer is longer than {MAX_ANSWER} bytes")]
     TooLong,
+    #[error("the answer is {0}")]
+    Trouble(StatusCode),
     #[error("the answer cannot be read")]
     Broken(#[source] openidconnect::http::Error),
 }
@@ -48,7 +52,8 @@ async fn call(client: &reqwest::Client, request: HttpRequest) -> Result<HttpResp
     let failed = |error: reqwest::Error| CallError::Http(error.without_url());
     let request = request.try_into().map_err(failed)?;
     let mut answer = client.execute(request).await.map_err(failed)?;
-    let mut built = openidconnect::http::Response::builder().status(answer.status());
+    let status = answer.status();
+    let mut built = openidconnect::http::Response::builder().status(status);
     for (name, value) in answer.headers() {
         built = built.header(name, value);
     }
@@ -59,5 +64,24 @@ async fn call(client: &reqwest::Client, request: HttpRequest) -> Result<HttpResp
             return Err(CallError::TooLong);
         }
     }
+    if is_trouble(status) && !says_no(&body) {
+        return Err(CallError::Trouble(status));
+    }
     built.body(body).map_err(CallError::Broken)
+}
+
+/// Whether a status tells of the provider's own trouble, whatever else the answer says.
+fn is_trouble(status: StatusCode) -> bool {
+    status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
+}
+
+/// Whether an answer says no of the person all the same.
+fn says_no(body: &[u8]) -> bool {
+    let answer = serde_json::from_slice::<Value>(body).ok();
+    answer.is_some_and(|answer| {
+        answer
+            .get("error")
+            .and_then(Value::as_str)
+            .is_some_and(|code| NO.contains(&code))
+    })
 }

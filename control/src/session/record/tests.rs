@@ -57,6 +57,8 @@ fn what_a_renewal_does() {
     let claimed = with(|r| r.claimed = Some(NOW + 11 * MINUTE));
     let absurd = with(|r| r.claimed = Some(NOW + 1000 * MINUTE));
     let from_the_future = with(|r| r.checked = NOW + 1000 * MINUTE);
+    let asking = |minutes: UnixSeconds| record().claim(NOW + minutes * MINUTE);
+    let in_25 = NOW + 25 * MINUTE;
     let refuse = Step::Refuse;
     let table = [
         // The provider has just vouched: no token outlives that by more than 15 minutes.
@@ -68,11 +70,16 @@ fn what_a_renewal_does() {
         // Another control asks it at this moment.
         (claimed.clone(), 10, Step::Sign(15)),
         (claimed, 11, Step::Refresh),
-        (
-            with(|r| r.claimed = Some(NOW + 21 * MINUTE)),
-            20,
-            Step::Sign(21),
-        ),
+        // Beyond what its last yes was good for, only its answer leads on.
+        (asking(14), 14, Step::Sign(15)),
+        (asking(15), 15, Step::Wait),
+        (asking(20), 20, Step::Wait),
+        // Unless it has been asked, and did not answer: then for as long as was signed meanwhile.
+        (asking(20).unanswered(in_25), 20, Step::Sign(25)),
+        (asking(14).unanswered(in_25), 14, Step::Sign(19)),
+        (asking(20).unanswered(NOW), 20, Step::Wait),
+        (asking(14).unanswered(NOW), 14, Step::Sign(15)),
+        (record().unanswered(in_25), 20, Step::Refresh),
         // Clocks that were far ahead bind nobody.
         (absurd, 10, Step::Refresh),
         (from_the_future, 3, Step::Sign(18)),
@@ -110,14 +117,36 @@ fn no_token_counts_beyond_the_session() {
 }
 
 #[test]
+fn a_provider_that_does_not_take_us_keeps_nobody_in_for_ever() {
+    for (minutes, grace, wanted) in [
+        (10, 60, Some(15)),
+        (70, 60, Some(75)),
+        // Never beyond the quarter of an hour and the grace.
+        (72, 60, Some(75)),
+        (75, 60, None),
+        (300, 60, None),
+        (14, 0, Some(15)),
+        (15, 0, None),
+    ] {
+        let until = record().untaken(NOW + minutes * MINUTE, grace * MINUTE);
+        let wanted = wanted.map(|minutes: UnixSeconds| NOW + minutes * MINUTE);
+        assert_eq!(until, wanted, "{minutes} min, grace {grace} min");
+    }
+    // Nor beyond the session's end.
+    let late = record().vouched(None, None, record().ends - 60);
+    assert_eq!(late.untaken(late.ends - 30, 3600), Some(late.ends));
+}
+
+#[test]
 fn a_claim_ends_with_the_answer() {
     let now = NOW + 10 * MINUTE;
-    let claimed = record().claim(now);
+    let claimed = record().claim(now).unanswered(now + 5);
     assert_eq!(claimed.claimed, Some(now + CLAIM_FOR));
     let kept = claimed.clone().vouched(None, None, now);
     assert_eq!(kept.refresh.as_deref(), Some("sealed"));
     assert_eq!(kept.roles, ["user"]);
     assert_eq!((kept.claimed, kept.checked, kept.seen), (None, now, now));
+    assert_eq!(kept.unanswered, None);
     let roles = Some(vec!["viewer".to_owned()]);
     let changed = claimed
         .clone()
