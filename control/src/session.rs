@@ -6,5 +6,7 @@ mod record;
 mod sweep;
 
 pub use end::end;
-pub use record::{CHECK_EVERY, CLAIM_FOR, Limits, MOST, Refusal, SessionRecord, Step, surplus};
+pub use record::{
+    CHECK_EVERY, CLAIM_FOR, Limits, MOST, Refusal, Roles, SessionRecord, Step, surplus,
+};
 pub use sweep::sweep;

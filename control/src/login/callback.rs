@@ -166,8 +166,8 @@ async fn open_session(
     Ok((record, cookie))
 }
 
-/// Ends the oldest sessions of somebody who has too many. Failing that, there is one more for a
-/// while: nobody is kept out by it.
+/// Ends the oldest sessions of somebody who has too many, and forgets the oldest of those that have
+/// ended. Failing that, there is one more for a while: nobody is kept out by it.
 async fn make_room(login: &Login, record: &SessionRecord) {
     let mine = match login.cluster.sessions(Some(&record.sub)).await {
         Ok(mine) => mine,
@@ -178,6 +178,7 @@ async fn make_room(login: &Login, record: &SessionRecord) {
     };
     for oldest in surplus(mine, |stored| &stored.value, record.started) {
         match login.cluster.delete_session(&oldest).await {
+            Ok(()) if !oldest.value.is_live(record.started) => {}
             Ok(()) => {
                 let (sub, id) = (Some(record.sub.as_str()), oldest.value.id());
                 audit::write(What::SessionDisplace, sub, Some(&id), Outcome::Ok);

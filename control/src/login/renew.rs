@@ -7,7 +7,7 @@
 use super::Login;
 use super::provider::Vouched;
 use crate::cluster::{ClusterError, Stored};
-use crate::session::{Refusal, SessionRecord, Step, end};
+use crate::session::{Refusal, Roles, SessionRecord, Step, end};
 use nogoo9_identity::cookie::CookieNames;
 use nogoo9_identity::session::{Freshness, Session, SignError};
 use nogoo9_identity::{TokenError, Verified};
@@ -280,10 +280,7 @@ impl Login {
                 .inspect_err(|error| tracing::error!(%error, "a refresh token could not be sealed"))
                 .ok()
         });
-        let claims = vouched.who.map(|(_, claims)| claims);
-        let roles = claims
-            .filter(|claims| self.policy.names_roles(claims))
-            .map(|claims| self.roles(&claims));
+        let roles = vouched.who.map(|(_, claims)| self.roles(&claims));
         let mut left = ATTEMPTS;
         loop {
             let now = self.now();
@@ -317,9 +314,12 @@ impl Login {
     }
 
     /// The roles that a session carries.
-    pub(super) fn roles(&self, claims: &serde_json::Map<String, serde_json::Value>) -> Vec<String> {
-        self.policy
-            .roles_where(claims, |role| self.config.session_roles.carries(role))
+    pub(super) fn roles(&self, claims: &serde_json::Map<String, serde_json::Value>) -> Roles {
+        let carries = |role: &str| self.config.session_roles.carries(role);
+        Roles {
+            named: self.policy.names_roles(claims),
+            roles: self.policy.roles_where(claims, carries),
+        }
     }
 }
 

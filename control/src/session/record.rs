@@ -21,7 +21,7 @@ const UNCHECKED_FOR: UnixSeconds = 5 * 60;
 const NOTE_EVERY: UnixSeconds = 5 * 60;
 /// How long a revoked session is remembered, in seconds. After that it is as unknown as any.
 const REVOKED_FOR: UnixSeconds = 3600;
-/// Live sessions of one person; beyond it the oldest go.
+/// Live sessions of one person, and ended ones that are remembered; beyond it the oldest go.
 pub const MOST: usize = 50;
 
 /// How long sessions last, in seconds.
@@ -57,6 +57,10 @@ pub struct SessionRecord {
     pub sub: String,
     /// Roles, as the provider last said.
     pub roles: Vec<String>,
+    /// Whether the provider's ID tokens about it have said anything of roles. From then on one that does
+    /// not says that there are none.
+    #[serde(default)]
+    pub roles_named: bool,
     /// When it began.
     pub started: UnixSeconds,
     /// When it ends, whatever happens.
@@ -88,6 +92,22 @@ impl std::fmt::Debug for SessionRecord {
             .field("ends", &self.ends)
             .field("revoked", &self.revoked)
             .finish_non_exhaustive()
+    }
+}
+
+/// What an ID token says of roles.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Roles {
+    /// Whether it has the claim.
+    pub named: bool,
+    /// What is in it.
+    pub roles: Vec<String>,
+}
+
+/// Those of a claim that was there.
+impl From<Vec<String>> for Roles {
+    fn from(roles: Vec<String>) -> Self {
+        Self { named: true, roles }
     }
 }
 
@@ -136,7 +156,7 @@ impl SessionRecord {
     pub fn begin(
         sid: String,
         sub: String,
-        roles: Vec<String>,
+        roles: impl Into<Roles>,
         refresh: Option<String>,
         limits: &Limits,
         now: UnixSeconds,
@@ -145,10 +165,12 @@ impl SessionRecord {
             Some(_) => limits.length,
             None => limits.length.min(limits.unrefreshable),
         };
+        let roles = roles.into();
         Self {
             sid,
             sub,
-            roles,
+            roles: roles.roles,
+            roles_named: roles.named,
             started: now,
             ends: now.saturating_add(length),
             seen: now,
@@ -244,12 +266,13 @@ impl SessionRecord {
         self
     }
 
-    /// The provider has said yes, perhaps with another refresh token and other roles.
+    /// The provider has said yes, perhaps with another refresh token and, where there was an ID token,
+    /// other roles.
     #[must_use]
     pub fn vouched(
         mut self,
         refresh: Option<String>,
-        roles: Option<Vec<String>>,
+        roles: Option<Roles>,
         now: UnixSeconds,
     ) -> Self {
         self.checked = now;
@@ -259,8 +282,11 @@ impl SessionRecord {
         if refresh.is_some() {
             self.refresh = refresh;
         }
-        if let Some(roles) = roles {
+        if let Some(Roles { named, roles }) = roles
+            && (named || self.roles_named)
+        {
             self.roles = roles;
+            self.roles_named = true;
         }
         self
     }
@@ -288,20 +314,24 @@ impl SessionRecord {
     }
 }
 
-/// The oldest of somebody's live sessions, so many that with one more there are [`MOST`].
+/// The oldest of somebody's live sessions, so many that with one more there are [`MOST`]; and those that
+/// do not live beyond the [`MOST`] newest. Nothing is lost by forgetting these: what has no record is
+/// refused likewise.
 #[must_use]
 pub fn surplus<T, F>(mut sessions: Vec<T>, record: F, now: UnixSeconds) -> Vec<T>
 where
     F: Fn(&T) -> &SessionRecord,
 {
-    sessions.retain(|one| record(one).is_live(now));
     sessions.sort_by(|a, b| {
         let (a, b) = (record(a), record(b));
         (a.started, &a.sid).cmp(&(b.started, &b.sid))
     });
-    let too_many = (sessions.len() + 1).saturating_sub(MOST);
-    sessions.truncate(too_many);
-    sessions
+    let lives = |one: &T| record(one).is_live(now);
+    let (mut live, mut ended): (Vec<T>, Vec<T>) = sessions.into_iter().partition(lives);
+    live.truncate((live.len() + 1).saturating_sub(MOST));
+    ended.truncate(ended.len().saturating_sub(MOST));
+    live.extend(ended);
+    live
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ fn record() -> SessionRecord {
     SessionRecord::begin(
         "sid".to_owned(),
         "alice".to_owned(),
-        vec!["user".to_owned()],
+        roles(&["user"]),
         Some("sealed".to_owned()),
         &Limits::default(),
         NOW,
@@ -20,6 +20,50 @@ fn unrefreshable() -> SessionRecord {
         ends: NOW + 3600,
         ..record()
     }
+}
+
+fn roles(roles: &[&str]) -> Roles {
+    let roles: Vec<String> = roles.iter().map(|role| (*role).to_owned()).collect();
+    roles.into()
+}
+
+/// A demotion may be expressed by a claim that is missing.
+#[test]
+fn what_renewals_make_of_roles() {
+    let silent = || Some(Roles::default());
+    let said = |all: &[&str]| Some(roles(all));
+    for (begun, renewed, wanted) in [
+        (roles(&["ops"]), vec![None], &["ops"][..]),
+        (roles(&["ops"]), vec![said(&["dev"])], &["dev"]),
+        (roles(&["ops"]), vec![silent()], &[]),
+        (roles(&["ops"]), vec![silent(), None], &[]),
+        (roles(&["ops"]), vec![silent(), said(&["ops"])], &["ops"]),
+        (roles(&["ops"]), vec![said(&[])], &[]),
+        // Where roles have never been named, silence says nothing.
+        (Roles::default(), vec![silent()], &[]),
+        (Roles::default(), vec![said(&["ops"]), None], &["ops"]),
+        (Roles::default(), vec![said(&["ops"]), silent()], &[]),
+    ] {
+        let begun = SessionRecord::begin(
+            "sid".to_owned(),
+            "alice".to_owned(),
+            begun,
+            None,
+            &Limits::default(),
+            NOW,
+        );
+        let last = renewed
+            .iter()
+            .cloned()
+            .fold(begun, |record, roles| record.vouched(None, roles, NOW));
+        assert_eq!(last.roles, wanted, "{renewed:?}");
+    }
+    // A record of an earlier version does not say: it keeps what it has.
+    let json = serde_json::to_value(record()).unwrap();
+    let mut json = json.as_object().unwrap().clone();
+    json.remove("rolesNamed").unwrap();
+    let earlier: SessionRecord = serde_json::from_value(json.into()).unwrap();
+    assert_eq!(earlier.vouched(None, silent(), NOW).roles, ["user"]);
 }
 
 #[test]
@@ -37,7 +81,7 @@ fn a_session_that_cannot_be_asked_about_is_short() {
         let record = SessionRecord::begin(
             "sid".to_owned(),
             "alice".to_owned(),
-            Vec::new(),
+            Roles::default(),
             refresh.then(|| "sealed".to_owned()),
             &limits,
             NOW,
@@ -147,7 +191,7 @@ fn a_claim_ends_with_the_answer() {
     assert_eq!(kept.roles, ["user"]);
     assert_eq!((kept.claimed, kept.checked, kept.seen), (None, now, now));
     assert_eq!(kept.unanswered, None);
-    let roles = Some(vec!["viewer".to_owned()]);
+    let roles = Some(roles(&["viewer"]));
     let changed = claimed
         .clone()
         .vouched(Some("other".to_owned()), roles, now);
@@ -214,6 +258,22 @@ fn the_oldest_live_sessions_make_room() {
         old.revoked = Some(NOW);
     }
     assert_eq!(sids(some), ["s049"]);
+    // And is not remembered without bound, however fast somebody signs in and out.
+    let out = |count: usize| {
+        let mut all = many(count);
+        for one in &mut all {
+            one.revoked = Some(NOW);
+        }
+        all
+    };
+    assert!(sids(out(MOST)).is_empty());
+    assert_eq!(sids(out(MOST + 2)), ["s051", "s050"]);
+    let mut both = out(MOST + 1);
+    both.extend(many(MOST).into_iter().map(|one| SessionRecord {
+        sid: format!("live-{}", one.sid),
+        ..one
+    }));
+    assert_eq!(sids(both), ["live-s049", "s050"]);
 }
 
 #[test]
