@@ -237,7 +237,7 @@ async fn whose_role_was_taken_away_keeps_the_workspace_and_no_template() {
     let ops = SessionRecord::begin(
         "s1".to_owned(),
         "olga".to_owned(),
-        ["user", "ops"].map(str::to_owned).into(),
+        vec!["user".to_owned(), "ops".to_owned()],
         None,
         &Limits::default(),
         world.now(),

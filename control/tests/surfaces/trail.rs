@@ -7,8 +7,9 @@ use k8s_openapi::api::core::v1::Event;
 use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 use std::io::Write;
-use std::sync::{Arc, Mutex};
-use tracing::subscriber::DefaultGuard;
+use std::sync::{Arc, Mutex, OnceLock};
+use tracing::Dispatch;
+use tracing::subscriber::{DefaultGuard, NoSubscriber};
 use tracing_subscriber::fmt::MakeWriter;
 
 const A: &str = "203.0.113.9";
@@ -39,6 +40,10 @@ impl<'a> MakeWriter<'a> for Log {
 
 impl Log {
     fn listen() -> (Self, DefaultGuard) {
+        // With one subscriber in the process, whether a place in the code is of interest is asked of the
+        // thread that comes by first, which may be that of another test. With two, of both.
+        static ANOTHER: OnceLock<Dispatch> = OnceLock::new();
+        ANOTHER.get_or_init(|| Dispatch::new(NoSubscriber::new()));
         let log = Self::default();
         let subscriber = tracing_subscriber::fmt()
             .json()
