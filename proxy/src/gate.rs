@@ -252,9 +252,11 @@ impl Gate {
             Some("start") if request.method == Method::POST => Wants::Start,
             Some(_) => return Decision::Reply(self.not_found(is_navigation(request))),
         };
-        let origins = self.allowed_origins(request, place);
-        if let Some(reply) = cross_origin::preflight(request, &origins) {
+        if let Some(reply) = self.preflight(request, place) {
             return Decision::Reply(reply);
+        }
+        if self.auth.holds_token(request.uri.query()) {
+            return Decision::Reply(self.token_in_url());
         }
         let html = match wants {
             Wants::Start => is_document(request),
@@ -264,6 +266,7 @@ impl Gate {
             Proof::Headers { keys_fetched, .. } => *keys_fetched,
             Proof::Told(_) => true,
         };
+        let mut by_named_origin = false;
         let proven = match proof {
             Proof::Told(verdict) => verdict.map(Some),
             Proof::Headers { .. } if self.auth.personal_token(&request.headers).is_some() => {
@@ -271,9 +274,12 @@ impl Gate {
             }
             Proof::Headers { session, .. } => {
                 let (method, headers) = (&request.method, &request.headers);
-                let proven = self
-                    .auth
-                    .authenticate_for(method, headers, &host, &origins, now);
+                let mut proven = self.auth.authenticate(method, headers, &host, now);
+                if matches!(proven, Ok(None)) {
+                    let named = self.by_named_origin(request, place, &host, now);
+                    by_named_origin = named.is_some();
+                    proven = Ok(named);
+                }
                 match (proven, session) {
                     (Ok(Some(proof)), Session::Over) if proof.via == Via::Cookie => Ok(None),
                     (Ok(Some(proof)), Session::GoesOn(newest)) if proof.via == Via::Cookie => {
@@ -289,16 +295,19 @@ impl Gate {
                 }
             }
         };
+        let nobody = || {
+            if !html {
+                return Decision::Reply(self.unauthorized(None, place, &host));
+            }
+            let back = match wants {
+                Wants::Start => asked::back(request, place),
+                Wants::Page | Wants::Status => sign_in::target(request).to_owned(),
+            };
+            Decision::Reply(self.sign_in(request, place.mode, &host, &back))
+        };
         let caller = match proven {
             Ok(Some(verified)) => verified,
-            Ok(None) if html => {
-                let back = match wants {
-                    Wants::Start => asked::back(request, place),
-                    Wants::Page | Wants::Status => sign_in::target(request).to_owned(),
-                };
-                return Decision::Reply(self.sign_in(request, place.mode, &host, &back));
-            }
-            Ok(None) => return Decision::Reply(self.unauthorized(None, place, &host)),
+            Ok(None) => return nobody(),
             Err(TokenError::UnknownKey | TokenError::KeysUnavailable) if !keys_fetched => {
                 return Decision::FetchKeys;
             }
@@ -315,14 +324,8 @@ impl Gate {
             return Decision::Reply(self.insufficient_scope(&caller.caller, needed));
         }
         let known = self.table.get(&place.id);
-        if known.is_none() && !self.table.is_complete() {
-            return Decision::Reply(Reply::unavailable(
-                html,
-                "The edge has just started and does not know all workspaces yet.",
-            ));
-        }
         let websocket = wants_websocket(request);
-        let html = html && !websocket;
+        let page = html && !websocket;
         let theirs = known.is_none();
         let ask = |caller, host, opened: Option<Opened>| {
             Decision::Ask(Box::new(Asked {
@@ -330,7 +333,7 @@ impl Gate {
                 caller,
                 mode: place.mode,
                 host,
-                html,
+                html: page,
                 websocket,
                 wants,
                 back: asked::back(request, place),
@@ -344,6 +347,16 @@ impl Gate {
         });
         // Not there and not yours take the same way out, so that they cannot be told apart.
         let Some((workspace, route)) = open else {
+            if by_named_origin {
+                // It might be opened a moment ago: what let the cookie count is theirs no more.
+                return nobody();
+            }
+            if !self.table.is_complete() {
+                return Decision::Reply(Reply::unavailable(
+                    html,
+                    "The edge has just started and does not know all workspaces yet.",
+                ));
+            }
             return ask(caller, host, None);
         };
         let opened = Opened {
@@ -351,14 +364,14 @@ impl Gate {
             caller,
             mode: place.mode,
             host,
-            html,
+            html: page,
             websocket,
         };
         match wants {
             Wants::Page if route.status != Status::Away => Decision::Open(opened),
             // Whoever is held already was told to wait; the next one need not ask again. A page
             // follows what control says, so it does.
-            Wants::Page if !html && opened.workspace.is_awaited() => Decision::Open(opened),
+            Wants::Page if !page && opened.workspace.is_awaited() => Decision::Open(opened),
             Wants::Status if route.status != Status::Away => Decision::Reply(opened.status()),
             // Its last pod is going: whether one comes, control knows.
             Wants::Page | Wants::Status | Wants::Start => {
@@ -408,6 +421,17 @@ impl Gate {
         Reply::not_found(html, self.console.as_str())
     }
 
+    /// A token of ours is where it must not be, and where the pod would get to see it.
+    fn token_in_url(&self) -> Reply {
+        let body = serde_json::json!({
+            "code": "invalid_request", "message": challenge::TOKEN_IN_URL,
+        });
+        Reply::json(StatusCode::BAD_REQUEST, &body).with(
+            WWW_AUTHENTICATE.as_str(),
+            challenge::token_in_url(&self.challenge_at),
+        )
+    }
+
     /// The token counts and does not reach that far (RFC 6750, section 3.1).
     fn insufficient_scope(&self, caller: &Caller, needed: &'static str) -> Reply {
         let message = Denied::Scope { needed }.to_string();
@@ -425,7 +449,8 @@ fn prefix(mode: Mode, id: &str) -> Option<String> {
     (mode == Mode::Path).then(|| format!("/route/{id}"))
 }
 
-fn may_open(caller: &Verified, route: &Route, mode: Mode) -> bool {
+/// Whether the caller may open a workspace that is routed so.
+pub(crate) fn may_open(caller: &Verified, route: &Route, mode: Mode) -> bool {
     // Path mode shares one origin among workspaces, so there only owners open pages.
     let visibility = match mode {
         Mode::Host => &route.visibility,
@@ -485,3 +510,6 @@ fn is_document(request: &RequestHeader) -> bool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -27,6 +27,8 @@ pub struct Table(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     workspaces: papaya::HashMap<Arc<str>, Arc<Workspace>>,
+    /// How often workspaces name each origin in `allow-origins`.
+    origins: papaya::HashMap<String, usize>,
     complete: AtomicBool,
     /// Wakes whoever waits for a workspace that is not there yet.
     arrived: Notify,
@@ -185,6 +187,12 @@ impl Table {
     #[must_use]
     pub fn get(&self, id: &str) -> Option<Arc<Workspace>> {
         self.0.workspaces.pin().get(id).cloned()
+    }
+
+    /// Whether any workspace lets pages of `origin` use its sessions.
+    #[must_use]
+    pub fn names_origin(&self, origin: &str) -> bool {
+        self.0.origins.pin().contains_key(origin)
     }
 
     /// Whether that very workspace is still in the table.

@@ -1,6 +1,7 @@
 //! The front door: from a request's headers to who is calling.
 
 use crate::bearer::{Bearers, PERSONAL_PREFIX};
+use crate::challenge::tokens;
 use crate::cookie::{self, CookieNames, Stripped};
 use crate::error::TokenError;
 use crate::origin::{allowed_origin, cookie_counts};
@@ -195,6 +196,13 @@ impl Authenticator {
     ) -> Option<&'a str> {
         cookie::values(headers, self.names.session())
             .find(|token| self.sessions.verify(token, host, now).is_ok())
+    }
+
+    /// Whether a query carries a bearer token that is meant for us (RFC 6750, section 2.3). Others are
+    /// the application's own.
+    #[must_use]
+    pub fn holds_token(&self, query: Option<&str>) -> bool {
+        tokens(query).any(|token| self.bearers.claims_to_us(token.trim()))
     }
 
     /// Takes everything that is ours out of the headers, before they go to a pod: our cookies, and

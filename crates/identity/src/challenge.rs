@@ -4,6 +4,7 @@
 use crate::error::TokenError;
 use nogoo9_model::access::{Action, SCOPES};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use url::Url;
 
@@ -121,10 +122,15 @@ pub const TOKEN_IN_URL: &str =
 /// Whether a query carries a bearer token (RFC 6750, section 2.3).
 #[must_use]
 pub fn has_token(query: Option<&str>) -> bool {
-    query.is_some_and(|query| {
-        url::form_urlencoded::parse(query.as_bytes())
-            .any(|(name, _)| name.eq_ignore_ascii_case("access_token"))
-    })
+    tokens(query).next().is_some()
+}
+
+/// The bearer tokens that a query carries.
+pub(crate) fn tokens(query: Option<&str>) -> impl Iterator<Item = Cow<'_, str>> {
+    let query = query.unwrap_or_default().as_bytes();
+    url::form_urlencoded::parse(query)
+        .filter(|(name, _)| name.eq_ignore_ascii_case("access_token"))
+        .map(|(_, token)| token)
 }
 
 /// Without the characters that a quoted string cannot hold.

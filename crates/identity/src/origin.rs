@@ -46,7 +46,13 @@ pub fn allowed_origin<'a>(headers: &'a HeaderMap, allowed: &AllowedOrigins) -> O
     if allowed.is_empty() {
         return None;
     }
-    only(headers, &ORIGIN).filter(|origin| allowed.contains(origin))
+    named_origin(headers).filter(|origin| allowed.contains(origin))
+}
+
+/// The `Origin` header, if there is exactly one.
+#[must_use]
+pub fn named_origin(headers: &HeaderMap) -> Option<&str> {
+    only(headers, &ORIGIN)
 }
 
 /// The `Host` header, if there is exactly one.

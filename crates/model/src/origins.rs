@@ -48,10 +48,12 @@ impl AllowedOrigins {
     /// Whether it names `origin`, the value of an `Origin` header.
     #[must_use]
     pub fn contains(&self, origin: &str) -> bool {
-        self.0
-            .iter()
-            .flat_map(|all| all.iter())
-            .any(|one| one == origin)
+        self.iter().any(|one| one == origin)
+    }
+
+    /// Each of them; twice, if it is named twice.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().flat_map(|all| all.iter().map(String::as_str))
     }
 
     /// Whether it names none.

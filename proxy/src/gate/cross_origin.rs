@@ -1,7 +1,7 @@
 //! Pages of other origins that a workspace names in `allow-origins`: whose cookies count, what their
 //! preflights are answered, and what they may read.
 
-use super::{Gate, Opened};
+use super::{Gate, Opened, may_open};
 use crate::reply::Reply;
 use crate::route::{Mode, Place};
 use http::header::{
@@ -10,8 +10,9 @@ use http::header::{
     ACCESS_CONTROL_REQUEST_METHOD, ORIGIN, VARY,
 };
 use http::{HeaderName, Method};
-use nogoo9_identity::origin::allowed_origin;
-use nogoo9_model::origins::AllowedOrigins;
+use nogoo9_identity::Authenticated;
+use nogoo9_identity::origin::{allowed_origin, named_origin};
+use nogoo9_model::UnixSeconds;
 use pingora::http::RequestHeader;
 
 /// How long a browser may remember what a preflight was answered, in seconds.
@@ -20,19 +21,43 @@ const REMEMBER: &str = "600";
 const MAX_NAMES: usize = 1024;
 
 impl Gate {
-    /// Whose pages may use sessions at `place`. In path mode nobody's: there workspaces share a host.
-    pub(super) fn allowed_origins(
+    /// Who the session of a page elsewhere belongs to that the workspace at `place` names, if they may
+    /// open it. To whoever may not, the workspace is not there, and so is what it names. In path mode,
+    /// where workspaces share a host, no page elsewhere is named.
+    pub(super) fn by_named_origin(
         &self,
         request: &RequestHeader,
         place: &Place<'_>,
-    ) -> AllowedOrigins {
+        host: &str,
+        now: UnixSeconds,
+    ) -> Option<Authenticated> {
         if place.mode == Mode::Path || !request.headers.contains_key(ORIGIN) {
-            return AllowedOrigins::NONE;
+            return None;
         }
-        let known = self.table.get(&place.id);
-        known.map_or(AllowedOrigins::NONE, |workspace| {
-            workspace.route().allow_origins.clone()
-        })
+        let route = self.table.get(&place.id)?.route();
+        let proof = self.auth.authenticate_for(
+            &request.method,
+            &request.headers,
+            host,
+            &route.allow_origins,
+            now,
+        );
+        let proof = proof.ok().flatten()?;
+        may_open(&proof.verified, &route, place.mode).then_some(proof)
+    }
+
+    /// The answer to a preflight (Fetch standard, section "CORS-preflight fetch") of a page that any
+    /// workspace names. Browsers send those without any proof of who is calling, so all places answer
+    /// alike, whether or not there is a workspace, and no pod gets to see them. It lets a browser send
+    /// the request itself, which is judged as any is, and whose answer no page can read by this.
+    pub(super) fn preflight(&self, request: &RequestHeader, place: &Place<'_>) -> Option<Reply> {
+        if place.mode == Mode::Path || request.method != Method::OPTIONS {
+            return None;
+        }
+        let origin = named_origin(&request.headers)?;
+        self.table
+            .names_origin(origin)
+            .then(|| preflight(request, origin))?
     }
 
     /// The origin of another page that sent the request, if the workspace lets it read the answer.
@@ -46,13 +71,8 @@ impl Gate {
     }
 }
 
-/// The answer to a preflight of a page of an `allowed` origin (Fetch standard, section "CORS-preflight
-/// fetch"). Browsers send those without any proof of who is calling, so no pod gets to see them.
-pub(super) fn preflight(request: &RequestHeader, allowed: &AllowedOrigins) -> Option<Reply> {
-    if request.method != Method::OPTIONS {
-        return None;
-    }
-    let origin = allowed_origin(&request.headers, allowed)?;
+/// What a page of `origin` is answered, if that is a preflight.
+fn preflight(request: &RequestHeader, origin: &str) -> Option<Reply> {
     let text = |name: &HeaderName| request.headers.get(name)?.to_str().ok();
     let method = text(&ACCESS_CONTROL_REQUEST_METHOD)?;
     let method: Method = method.parse().ok()?;
@@ -91,19 +111,19 @@ mod tests {
     }
 
     #[test]
-    fn preflights_of_allowed_origins_alone_are_answered() {
-        let allowed = AllowedOrigins::parse(Some("https://docs.example.org"));
-        let docs = ("origin", "https://docs.example.org");
+    fn what_a_preflight_is_answered() {
+        const DOCS: &str = "https://docs.example.org";
+        let docs = ("origin", DOCS);
         let put = ("access-control-request-method", "PUT");
         let names = ("access-control-request-headers", "content-type,x-csrf");
-        let answered = preflight(&request("OPTIONS", &[docs, put, names]), &allowed).unwrap();
+        let answered = preflight(&request("OPTIONS", &[docs, put, names]), DOCS).unwrap();
         let header = |name: &str| {
             let found = answered.headers.iter().find(|(one, _)| *one == name);
             found.map(|(_, value)| value.as_str())
         };
         assert_eq!(answered.status, 200);
         for (name, value) in [
-            ("access-control-allow-origin", "https://docs.example.org"),
+            ("access-control-allow-origin", DOCS),
             ("access-control-allow-credentials", "true"),
             ("access-control-allow-methods", "PUT"),
             ("access-control-allow-headers", "content-type,x-csrf"),
@@ -111,24 +131,15 @@ mod tests {
             assert_eq!(header(name), Some(value));
         }
         assert!(header("vary").unwrap().starts_with("Origin"));
-        for (method, headers) in [
-            ("OPTIONS", vec![docs]),
-            ("GET", vec![docs, put]),
-            ("OPTIONS", vec![put]),
-            ("OPTIONS", vec![("origin", "https://evil.example.org"), put]),
-            ("OPTIONS", vec![docs, docs, put]),
-            (
-                "OPTIONS",
-                vec![docs, ("access-control-request-method", "P T")],
-            ),
+        for headers in [
+            vec![docs],
+            vec![docs, ("access-control-request-method", "P T")],
         ] {
-            let request = request(method, &headers);
-            assert_eq!(preflight(&request, &allowed), None, "{method} {headers:?}");
+            let request = request("OPTIONS", &headers);
+            assert_eq!(preflight(&request, DOCS), None, "{headers:?}");
         }
         let odd = ("access-control-request-headers", "a b, c");
-        let answered = preflight(&request("OPTIONS", &[docs, put, odd]), &allowed).unwrap();
+        let answered = preflight(&request("OPTIONS", &[docs, put, odd]), DOCS).unwrap();
         assert!(!answered.headers.iter().any(|(_, value)| value == odd.1));
-        let none = AllowedOrigins::NONE;
-        assert_eq!(preflight(&request("OPTIONS", &[docs, put]), &none), None);
     }
 }

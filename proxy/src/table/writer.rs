@@ -1,6 +1,7 @@
 //! The one writer of the table: pods in, routes out.
 
 use super::{Route, Status, Table, Workspace, backend};
+use nogoo9_model::origins::AllowedOrigins;
 use nogoo9_model::pod::{PodView, UpgradeState};
 use nogoo9_model::select::{claimants, is_routable, newest_live, order};
 use std::cmp::Reverse;
@@ -137,8 +138,28 @@ impl Writer {
         let awaited = workspace.is_awaited();
         if awaited {
             all.insert(id.clone(), workspace);
+        } else {
+            self.count_origins(&workspace.route().allow_origins, &AllowedOrigins::NONE);
         }
         !awaited
+    }
+
+    /// Counts the origins that a workspace names `now` and did not `before`, and the other way round.
+    fn count_origins(&self, before: &AllowedOrigins, now: &AllowedOrigins) {
+        if before == now {
+            return;
+        }
+        let counts = self.table.0.origins.pin();
+        // First those that come: what stays is never missing in between.
+        for origin in now.iter() {
+            counts.update_or_insert(origin.to_owned(), |count| count + 1, 1);
+        }
+        for origin in before.iter() {
+            let left = counts.update(origin.to_owned(), |count| count.saturating_sub(1));
+            if left.is_some_and(|left| *left == 0) {
+                counts.remove(origin);
+            }
+        }
     }
 
     fn publish(&mut self, id: &Arc<str>, now: Instant) -> Noted {
@@ -157,6 +178,8 @@ impl Writer {
         if pods.is_empty() {
             self.leaving.push_back((now + self.remember, id.clone()));
         }
+        let named = before.as_deref().map(|route| &route.allow_origins);
+        self.count_origins(named.unwrap_or(&AllowedOrigins::NONE), &route.allow_origins);
         match known {
             Some(workspace) => workspace.publish(route),
             None => {

@@ -144,11 +144,12 @@ async fn a_workspace_may_let_pages_of_named_origins_in() {
     ] {
         assert_eq!(answered.header(name), Some(value));
     }
-    for (host, origin) in [(&host, &evil), (&none, &docs)] {
-        let refused = stage.ask("OPTIONS", host, "/x", &preflight(origin)).await;
-        assert_eq!(refused.status, 401, "{origin} at {host}");
-        assert_eq!(refused.header("access-control-allow-origin"), None);
-    }
+    let refused = stage.ask("OPTIONS", &host, "/x", &preflight(&evil)).await;
+    assert_eq!(refused.status, 401);
+    assert_eq!(refused.header("access-control-allow-origin"), None);
+    // Nobody learns by them which workspaces there are, and which name whom.
+    let elsewhere = stage.ask("OPTIONS", &none, "/x", &preflight(&docs)).await;
+    assert_eq!(elsewhere.timeless(), answered.timeless());
     // Without a cookie a named origin is nobody either.
     let stranger = [("Origin", docs.as_str()), ("Sec-Fetch-Site", "same-site")];
     assert_eq!(stage.ask("POST", &host, "/x", &stranger).await.status, 401);
@@ -171,6 +172,51 @@ async fn a_workspace_may_let_pages_of_named_origins_in() {
     ];
     let by_path = stage.ask("POST", CONSOLE, "/route/dev/x", &headers).await;
     assert_eq!(by_path.status, 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_workspace_names_is_its_users_alone() {
+    let stage = Stage::start().await;
+    let app = Upstream::start("app").await;
+    let docs = format!("http://docs.{CONSOLE}");
+    let annotations = [("allow-origins", docs.as_str())];
+    let pod = Spec::new("bobs", "bobs", 1, app.address).of("bob");
+    let uid = stage.cluster.run(&pod.with(&annotations)).await;
+    stage.routed("bobs", Some(&uid)).await;
+    // Control says so of sessions, and knows of no workspace.
+    let put = ("Access-Control-Request-Method", "PUT");
+    let navigates = ("Sec-Fetch-Mode", "navigate");
+    for (method, more, status) in [
+        ("GET", &[][..], 401),
+        ("POST", &[], 401),
+        ("OPTIONS", &[put], 200),
+        ("GET", &[navigates], 302),
+        ("GET", &SOCKET, 401),
+    ] {
+        for fresh in [800, -5] {
+            let mut answers = Vec::new();
+            for id in ["bobs", "none"] {
+                let host = format!("{id}.{CONSOLE}");
+                let token = stage.token_fresh_for("s1", "user", &host, fresh);
+                stage
+                    .control
+                    .says(&host, stage.goes_on("s1", "user", &host));
+                let cookie = format!("nogoo9={token}; nogoo9-nonce={}", "A".repeat(43));
+                let mut headers = more.to_vec();
+                headers.extend([("Cookie", cookie.as_str()), ("Origin", &docs)]);
+                headers.push(("Sec-Fetch-Site", "same-site"));
+                let mut connection = Connection::open(stage.address).await;
+                connection.send(request(method, &host, "/", &headers)).await;
+                let answer = connection.answer().await;
+                assert_eq!(answer.status, status, "{method} {more:?} {id} {fresh}");
+                let (headers, text) = (answer.timeless().headers, answer.text());
+                answers.push(format!("{headers:?}\n{text}").replace(id, "ID"));
+            }
+            assert_eq!(answers[0], answers[1], "{method} {more:?} {fresh}");
+        }
+    }
+    assert_eq!((app.requests(), stage.control.asked().len()), (0, 0));
+    assert!(stage.control.questions().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -288,3 +288,27 @@ async fn waiting_for_keys_changes_nothing_for_tokens_that_verify() {
         .await;
     assert_eq!(found.map(who), Ok(Some(("alice".to_owned(), Via::Bearer))));
 }
+
+#[test]
+fn tokens_in_queries() {
+    let (provider, signer) = (Signer::ed25519("k"), session_signer());
+    let door = authenticator(&provider, &signer);
+    let ours = provider.sign(&claims());
+    let expired = provider.sign(&claims_but(&json!({"exp": 0})));
+    let theirs = provider.sign(&claims_but(&json!({"aud": "another"})));
+    for (query, held) in [
+        (format!("access_token={ours}"), true),
+        (format!("a=b&Access_Token={expired}&c"), true),
+        (format!("access%5Ftoken={}", ours.replace('.', "%2E")), true),
+        ("access_token=x&access_token=ng9_abc".to_owned(), true),
+        ("access_token=+ng9_abc".to_owned(), true),
+        (format!("access_token={theirs}"), false),
+        ("access_token=opaque".to_owned(), false),
+        ("access_token".to_owned(), false),
+        (format!("token={ours}"), false),
+        (String::new(), false),
+    ] {
+        assert_eq!(door.holds_token(Some(&query)), held, "{query}");
+    }
+    assert!(!door.holds_token(None));
+}
