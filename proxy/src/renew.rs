@@ -136,7 +136,7 @@ impl Renewals {
         if found.asks() {
             self.ask(entry, now);
         }
-        if found == Verdict::Grace {
+        if found.is_grace() {
             self.0.metrics.sessions_graced.inc();
         }
         found
@@ -155,13 +155,13 @@ impl Renewals {
             let answered = answers.wait_for(|known| !known.is_asking(now));
             let _late = tokio::time::timeout(PATIENCE, answered).await;
             let settled = entry.known.borrow().settled(held, now, self.0.grace);
-            if settled == Verdict::Grace {
+            if settled.is_grace() {
                 self.0.metrics.sessions_graced.inc();
             }
             found = settled;
         }
         match found {
-            Verdict::Accept { .. } | Verdict::Grace => Asked::Accepted,
+            Verdict::Accept { .. } | Verdict::Grace { .. } => Asked::Accepted,
             Verdict::Refuse => Asked::Refused,
             Verdict::AskFirst { .. } | Verdict::Unknown => Asked::Unknown,
         }

@@ -14,6 +14,9 @@ const ASK_GAP: UnixSeconds = 10;
 const PASSING_GAP: UnixSeconds = 30;
 /// After which a flight that never ended counts as lost, in seconds.
 const LOST: UnixSeconds = 20;
+/// How long after a question without an answer nobody waits for the next one, in seconds: a control
+/// that takes everything and says nothing would hold up each request for as long as a flight may take.
+const AWAY: UnixSeconds = 5 * 60;
 
 /// What is known of a session on one host.
 #[derive(Debug, Clone)]
@@ -30,6 +33,8 @@ pub(super) struct Known {
     asking: Option<UnixSeconds>,
     /// When it last was, and said something or nothing.
     asked: Option<UnixSeconds>,
+    /// Whether that was nothing, or that it cannot tell.
+    unanswered: bool,
 }
 
 /// What becomes of a request.
@@ -46,7 +51,10 @@ pub enum Verdict {
         ask: bool,
     },
     /// It goes on, since control cannot be reached.
-    Grace,
+    Grace {
+        /// Whether it is time to try again, in passing.
+        ask: bool,
+    },
     /// The session is over.
     Refuse,
     /// Nobody can tell, and the grace is over.
@@ -54,11 +62,16 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Whether it goes on by the grace.
+    pub(super) fn is_grace(self) -> bool {
+        matches!(self, Self::Grace { .. })
+    }
+
     /// Whether control is to be asked now.
     pub(super) fn asks(self) -> bool {
         matches!(
             self,
-            Self::Accept { ask: true } | Self::AskFirst { ask: true }
+            Self::Accept { ask: true } | Self::AskFirst { ask: true } | Self::Grace { ask: true }
         )
     }
 }
@@ -75,14 +88,18 @@ pub(super) fn verdict(
     }
     let asking = known.is_asking(now);
     let ask = |gap| !asking && !known.was_asked_within(gap, now);
+    let settled = known.settled(held, now, grace);
     match freshness(Some(held.max(known.fresh_until)), now) {
         Freshness::Fresh => Verdict::Accept { ask: false },
         Freshness::Due => Verdict::Accept {
             ask: ask(PASSING_GAP),
         },
+        Freshness::Stale if settled.is_grace() && known.is_away(now) => {
+            Verdict::Grace { ask: ask(ASK_GAP) }
+        }
         Freshness::Stale if asking => Verdict::AskFirst { ask: false },
         Freshness::Stale if ask(ASK_GAP) => Verdict::AskFirst { ask: true },
-        Freshness::Stale => known.settled(held, now, grace),
+        Freshness::Stale => settled,
     }
 }
 
@@ -96,6 +113,7 @@ impl Known {
             refused: false,
             asking: None,
             asked: None,
+            unanswered: false,
         }
     }
 
@@ -117,6 +135,11 @@ impl Known {
             .is_some_and(|at| now >= at && now < at.saturating_add(gap))
     }
 
+    /// Whether control had no answer a moment ago.
+    fn is_away(&self, now: UnixSeconds) -> bool {
+        self.unanswered && self.was_asked_within(AWAY, now)
+    }
+
     /// Whether whoever calls this is the one who asks.
     pub(super) fn begin(&mut self, now: UnixSeconds) -> bool {
         let mine = !self.is_asking(now) && !self.refused;
@@ -130,6 +153,7 @@ impl Known {
     pub(super) fn end(&mut self, answer: Option<Answer>, now: UnixSeconds) {
         self.asking = None;
         self.asked = Some(now);
+        self.unanswered = matches!(answer, None | Some(Answer::Unknown | Answer::Other));
         match answer {
             Some(Answer::Renewed {
                 token,
@@ -154,7 +178,7 @@ impl Known {
         } else if now < until {
             Verdict::Accept { ask: false }
         } else if now < until.saturating_add(grace) {
-            Verdict::Grace
+            Verdict::Grace { ask: false }
         } else {
             Verdict::Unknown
         }

@@ -5,7 +5,8 @@ use axum::{Json, Router};
 use nogoo9_model::access::{Caller, Role};
 use nogoo9_model::renew::{Answer, Answers, PATH, Question, VERSION};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Poll;
 use url::Url;
 
 const START: UnixSeconds = 1_000_000;
@@ -19,6 +20,7 @@ struct Stage {
     questions: AtomicUsize,
     asked: AtomicUsize,
     refuses: Mutex<Vec<String>>,
+    silent: AtomicBool,
 }
 
 impl Stage {
@@ -30,6 +32,7 @@ impl Stage {
             questions: AtomicUsize::new(0),
             asked: AtomicUsize::new(0),
             refuses: Mutex::new(Vec::new()),
+            silent: AtomicBool::new(false),
         })
     }
 
@@ -73,7 +76,14 @@ impl Stage {
         let stage = Arc::clone(self);
         let answer = move |Json(question): Json<Question>| {
             let stage = Arc::clone(&stage);
-            async move { Json(stage.answer(&question)) }
+            async move {
+                let silent = stage.silent.load(Ordering::SeqCst);
+                let answer = stage.answer(&question);
+                if silent {
+                    std::future::pending::<()>().await;
+                }
+                Json(answer)
+            }
         };
         let router = Router::new().route(PATH, post(answer));
         tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
@@ -163,6 +173,48 @@ async fn a_page_that_was_asleep_comes_back_and_one_that_was_ended_does_not() {
     let ended = renewals.ask_first(&awake, fresh, stage.now()).await;
     assert_eq!(ended, Asked::Refused);
     assert!(awake.newer(fresh).is_none());
+}
+
+/// Waits until control was asked so often.
+async fn questions(stage: &Stage, count: usize) {
+    let asked = async {
+        while stage.questions.load(Ordering::SeqCst) < count {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let asked = tokio::time::timeout(Duration::from_secs(60), asked).await;
+    asked.expect("a question");
+}
+
+#[tokio::test]
+async fn a_control_that_takes_questions_and_is_silent_is_waited_for_once() {
+    let stage = Stage::new();
+    let renewals = stage.serve().await;
+    stage.silent.store(true, Ordering::SeqCst);
+    let fresh = START + 15 * MINUTE;
+    stage.wait(15 * MINUTE);
+    let entry = renewals.entry(&held("s1"), "first", "dev").unwrap();
+    let mut first = Box::pin(renewals.ask_first(&entry, fresh, stage.now()));
+    assert!(futures::poll!(&mut first).is_pending());
+    questions(&stage, 1).await;
+    // As when its flight ends, which takes too long.
+    entry.settle(None, stage.now());
+    assert_eq!(first.await, Asked::Accepted);
+    for _ in 0..2 {
+        stage.wait(10);
+        let next = Box::pin(renewals.ask_first(&entry, fresh, stage.now()));
+        assert_eq!(futures::poll!(next), Poll::Ready(Asked::Accepted));
+    }
+    // It was asked in passing, and what it says counts as soon as it says something.
+    questions(&stage, 2).await;
+    stage.silent.store(false, Ordering::SeqCst);
+    stage.refuses.lock().unwrap().push("dev".to_owned());
+    stage.wait(20);
+    let last = Box::pin(renewals.ask_first(&entry, fresh, stage.now()));
+    assert_eq!(futures::poll!(last), Poll::Ready(Asked::Accepted));
+    answered(&entry, stage.now()).await;
+    let refused = renewals.ask_first(&entry, fresh, stage.now()).await;
+    assert_eq!(refused, Asked::Refused);
 }
 
 #[tokio::test]

@@ -25,10 +25,17 @@ fn renewed(fresh_until: UnixSeconds) -> Option<Answer> {
 fn what_becomes_of_a_request() {
     let accept = |ask| Verdict::Accept { ask };
     let first = |ask| Verdict::AskFirst { ask };
+    let grace = |ask| Verdict::Grace { ask };
     let mut asking = known();
     assert!(asking.begin(NOW + 900));
     let mut away = known();
     away.end(None, NOW + 900);
+    let mut away_and_asked = away.clone();
+    assert!(away_and_asked.begin(NOW + 910));
+    let mut unknown = known();
+    unknown.end(Some(Answer::Unknown), NOW + 900);
+    let mut back = away.clone();
+    back.end(renewed(NOW + 1800), NOW + 911);
     let mut in_passing = known();
     in_passing.end(None, NOW + 700);
     let mut gone_on = known();
@@ -49,10 +56,18 @@ fn what_becomes_of_a_request() {
         (&asking, 900, 900, first(false)),
         (&asking, 900, 919, first(false)),
         (&asking, 900, 920, first(true)),
-        // Control could not be asked a moment ago: accepted for the grace, and asked again.
-        (&away, 900, 900, Verdict::Grace),
-        (&away, 900, 909, Verdict::Grace),
-        (&away, 900, 910, first(true)),
+        // Control could not be asked a moment ago: accepted for the grace, and asked again in passing.
+        (&away, 900, 900, grace(false)),
+        (&away, 900, 909, grace(false)),
+        (&away, 900, 910, grace(true)),
+        (&away_and_asked, 900, 911, grace(false)),
+        (&away_and_asked, 900, 930, grace(true)),
+        // That was a while ago: it is asked first.
+        (&away, 900, 1199, grace(true)),
+        (&away, 900, 1200, first(true)),
+        (&unknown, 900, 910, grace(true)),
+        // It answers again.
+        (&back, 900, 1800, first(true)),
         // In passing, a little later; a clock that was put back holds up nothing.
         (&in_passing, 900, 729, accept(false)),
         (&in_passing, 900, 730, accept(true)),
@@ -77,8 +92,8 @@ fn what_becomes_of_a_request() {
 fn grace_is_an_hour_beyond_the_freshest_token() {
     let mut away = known();
     for (after, wanted) in [
-        (900, Verdict::Grace),
-        (4499, Verdict::Grace),
+        (900, Verdict::Grace { ask: false }),
+        (4499, Verdict::Grace { ask: false }),
         (4500, Verdict::Unknown),
     ] {
         away.end(None, NOW + after);
@@ -91,7 +106,7 @@ fn grace_is_an_hour_beyond_the_freshest_token() {
     for answer in [Answer::Unknown, Answer::Other] {
         let mut known = known();
         known.end(Some(answer), NOW + 900);
-        assert_eq!(at(&known, 900, 900), Verdict::Grace);
+        assert_eq!(at(&known, 900, 900), Verdict::Grace { ask: false });
     }
 }
 
