@@ -67,14 +67,6 @@ pub struct BySession {
 }
 
 impl BySession {
-    /// Hands the next token to the browser; no cache may keep what it comes with.
-    pub(super) fn pass_on(&self, response: &mut Response) {
-        // Who has just ended the session gets no more of it.
-        if !response.headers().contains_key(header::SET_COOKIE) {
-            set(response, self.cookie.as_deref());
-        }
-    }
-
     /// Takes the cookie from a browser that has ended its own session.
     pub(super) fn take_away(&self, response: &mut Response) {
         set(response, self.gone.as_deref());
@@ -218,6 +210,18 @@ impl Auth {
         }
     }
 
+    /// Hands the session's next token to the browser; no cache may keep what it comes with. Who has
+    /// ended the session gets no more of it, whether by this request or, while it was under way, by
+    /// another.
+    pub(super) async fn pass_on(&self, session: &BySession, response: &mut Response) {
+        if let (Some(cookie), Some(sid)) = (&session.cookie, &session.sid)
+            && !response.headers().contains_key(header::SET_COOKIE)
+            && self.0.login.still_lives(sid).await
+        {
+            set(response, Some(cookie));
+        }
+    }
+
     /// Whom the personal access token speaks for that the request proves its caller by; `None`: it does
     /// so by none.
     pub async fn prove_personal(
@@ -271,7 +275,7 @@ pub async fn any_caller(State(auth): State<Auth>, mut request: Request, next: Ne
             request.extensions_mut().insert(until);
             request.extensions_mut().insert(session.clone());
             let mut response = next.run(request).await;
-            session.pass_on(&mut response);
+            auth.pass_on(&session, &mut response).await;
             auth.resource().name_scopes(response, scopes.as_ref())
         }
         Proof::Nothing => auth.resource().unauthorized(None, asks),

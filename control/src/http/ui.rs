@@ -95,7 +95,7 @@ async fn index(State(app): State<App>, method: Method, headers: HeaderMap) -> Re
     );
     let kind = [(header::CONTENT_TYPE, "text/html; charset=utf-8")];
     let mut response = no_store((kind, page).into_response());
-    session.pass_on(&mut response);
+    app.auth.pass_on(&session, &mut response).await;
     response
 }
 

@@ -156,6 +156,14 @@ impl Login {
         }
     }
 
+    /// Whether a session that was renewed a moment ago has not been ended since; `false` where that
+    /// cannot be told soon.
+    pub async fn still_lives(&self, sid: &str) -> bool {
+        let id = name::session_id(sid);
+        let read = tokio::time::timeout(IN_PASSING, self.cluster.session(&id)).await;
+        matches!(read, Ok(Ok(Some(found))) if found.value.is_live(self.now()))
+    }
+
     /// Whom a session speaks for.
     #[must_use]
     pub fn caller(&self, session: &Session) -> Caller {

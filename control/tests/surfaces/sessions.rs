@@ -5,6 +5,8 @@ use http::Method;
 use nogoo9_control::session::{Limits, SessionRecord, end};
 use serde_json::json;
 use std::sync::Mutex;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 const SAME_ORIGIN: (&str, &str) = ("sec-fetch-site", "same-origin");
 
@@ -204,4 +206,45 @@ async fn a_session_that_was_ended_gets_no_stream() {
     let stale = world.cookie_of(&record, now - 1);
     let events = call(&world, &stale, Method::GET, "/events").await;
     assert_eq!(events.status, 401);
+}
+
+/// Signing out in one tab while another's request is under way: its answer brings nothing back.
+#[tokio::test]
+async fn a_late_answer_brings_no_session_back() {
+    let world = World::start().await;
+    let cluster = world.cluster();
+    let host = world.url.trim_start_matches("http://");
+    for (sid, ended) in [("s1", false), ("s2", true)] {
+        let record = session(&world, "alice", sid, 600).await;
+        let stale = world.cookie_of(&record, world.now() - 1);
+        let body = json!({"name": sid}).to_string();
+        let head = format!(
+            "POST /api/v1/tokens HTTP/1.1\r\nhost: {host}\r\ncookie: {stale}\r\n\
+             sec-fetch-site: same-origin\r\norigin: {}\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\nconnection: close\r\n\r\n",
+            world.url,
+            body.len()
+        );
+        let mut tab = TcpStream::connect(host).await.unwrap();
+        tab.write_all(head.as_bytes()).await.unwrap();
+        // Renewed before all of the request is there.
+        world
+            .until("the renewal", || async {
+                let stored = cluster.session(&record.id()).await.unwrap();
+                stored.unwrap().value.seen > record.seen
+            })
+            .await;
+        if ended {
+            end(&cluster, &record.id(), world.now()).await.unwrap();
+        }
+        tab.write_all(body.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        tab.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 20"), "{answer}");
+        assert_eq!(
+            answer.contains("\r\nset-cookie: nogoo9="),
+            !ended,
+            "{answer}"
+        );
+    }
 }
