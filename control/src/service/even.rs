@@ -13,12 +13,18 @@ use tokio::time::Instant;
 /// Refusals leave at multiples of this after the question came.
 const BEAT: Duration = Duration::from_millis(10);
 
-/// Answers, or refuses on the beat.
-pub(super) async fn evenly<T>(answer: impl Future<Output = Answer<T>>) -> Answer<T> {
-    let asked = Instant::now();
-    let answer = answer.await;
-    if answer.as_ref().is_err_and(is_the_same_for_none) {
-        tokio::time::sleep_until(asked + until_the_beat(asked.elapsed())).await;
+/// Answers, or refuses on the beat. Whatever is awaited in here is on the heap: commands are large.
+pub(super) fn evenly<T>(
+    answer: impl Future<Output = Answer<T>>,
+) -> impl Future<Output = Answer<T>> {
+    let answer = Box::pin(answer);
+    async move {
+        let asked = Instant::now();
+        let answer = answer.await;
+        if answer.as_ref().is_err_and(is_the_same_for_none) {
+            tokio::time::sleep_until(asked + until_the_beat(asked.elapsed())).await;
+        }
+        answer
     }
     answer
 }
