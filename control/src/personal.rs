@@ -5,6 +5,8 @@ use crate::cluster::{Cluster, ClusterError, Stored};
 use nogoo9_identity::TokenError;
 use nogoo9_identity::policy::ClaimPolicy;
 use nogoo9_model::personal_token::{self, PersonalToken, Proven, VERSION};
+use nogoo9_runtime::limit::Failures;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -64,6 +66,7 @@ pub struct PersonalTokens {
     policy: Arc<ClaimPolicy>,
     places: Arc<Semaphore>,
     notes: Arc<Semaphore>,
+    failures: Option<Arc<Failures>>,
 }
 
 impl PersonalTokens {
@@ -75,19 +78,33 @@ impl PersonalTokens {
             policy,
             places: Arc::new(Semaphore::new(LOOK_UPS)),
             notes: Arc::new(Semaphore::new(NOTES)),
+            failures: None,
         }
     }
 
-    /// Whom the token speaks for. Unknown, expired and revoked are one.
+    /// The same, which looks up what comes from where much of it is made up one after the other.
+    #[must_use]
+    pub fn limited_by(self, failures: Option<Arc<Failures>>) -> Self {
+        Self { failures, ..self }
+    }
+
+    /// Whom the token speaks for that came from there, where that is known. Unknown, expired and revoked
+    /// are one.
     ///
     /// # Errors
     /// [`Unproven`].
-    pub async fn prove(&self, token: &str) -> Result<Proven, Unproven> {
+    pub async fn prove(&self, token: &str, from: Option<IpAddr>) -> Result<Proven, Unproven> {
         if !personal_token::is_token(token) {
             return Err(TokenError::UnknownToken.into());
         }
-        let place = tokio::time::timeout(PLACE, self.places.acquire()).await;
-        let Ok(Ok(_place)) = place else {
+        let place = tokio::time::timeout(PLACE, async {
+            let among_suspects = match &self.failures {
+                Some(failures) => failures.place(from).await,
+                None => None,
+            };
+            (among_suspects, self.places.acquire().await)
+        });
+        let Ok((_among_suspects, Ok(_place))) = place.await else {
             return Err(Unproven::Unavailable);
         };
         let found = match self

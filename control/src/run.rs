@@ -239,7 +239,10 @@ impl Control {
         let trust = Trust::new(&common.identity);
         let login = login(settings, &trust, keys.clone(), &cluster, connection);
         let login = Arc::new(login);
-        let personal = PersonalTokens::new(cluster.clone(), trust.policy.clone());
+        let most = common.auth_failures;
+        let failures = most.map(|most| Arc::new(Failures::per_minute(most, gauges.failures)));
+        let personal = PersonalTokens::new(cluster.clone(), trust.policy.clone())
+            .limited_by(failures.clone());
         let swept = cluster.clone();
         let tokens = leadership
             .clone()
@@ -280,8 +283,6 @@ impl Control {
             stop: stop.clone(),
         };
         let router = limits(router(app).merge(login::router(login)));
-        let most = common.auth_failures;
-        let failures = most.map(|most| Arc::new(Failures::per_minute(most, gauges.failures)));
         let router = watched(router, failures);
         let engine = tokio::spawn(async move {
             // Keys are refreshed for as long as the engine runs.

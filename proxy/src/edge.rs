@@ -108,7 +108,9 @@ impl ProxyHttp for Edge {
                 self.gate.auth.bearers().refetch().await;
                 decision = self.gate.decide(session.req_header(), self.clock.now(), true);
             }
-            Decision::AskPersonal => decision = self.proven(session.req_header()).await,
+            Decision::AskPersonal => {
+                decision = self.proven(session.req_header(), ctx.client).await;
+            }
             _ => {}
         }
         if let Decision::AskSession(stale) = &decision {

@@ -138,6 +138,24 @@ impl Personal {
         }
     }
 
+    /// As [`Self::ask`], from a place that is waited for and kept if control has to be asked.
+    ///
+    /// # Errors
+    /// As [`Self::ask`], and no place was found in time.
+    pub async fn ask_from<P>(
+        &self,
+        place: impl Future<Output = P>,
+        token: &str,
+        now: UnixSeconds,
+    ) -> Result<Verdict, Unreachable> {
+        if let Some(verdict) = self.remembered(token, now) {
+            return Ok(verdict);
+        }
+        let place = tokio::time::timeout(PATIENCE, place).await;
+        let _kept = place.map_err(|_| Unreachable)?;
+        self.ask(token, now).await
+    }
+
     /// Returns once the token counts no more. While control cannot be asked it goes on counting, at
     /// most until what it opened ends anyway.
     pub async fn revoked(&self, token: &str, now: impl Fn() -> UnixSeconds) {

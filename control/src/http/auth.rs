@@ -229,7 +229,8 @@ impl Auth {
         headers: &http::HeaderMap,
     ) -> Option<Result<Proven, Unproven>> {
         let token = self.0.authenticator.personal_token(headers)?;
-        Some(self.0.personal.prove(token).await)
+        let from = audit::Seen::of(headers).from();
+        Some(self.0.personal.prove(token, from).await)
     }
 
     /// 401 with the way to a token (RFC 9728) that is good for everyday work.

@@ -44,6 +44,27 @@ async fn cost(
     (answer.without_date(), made.collect())
 }
 
+/// Where users have so many workspaces at most, a start looks for room, though not for others.
+#[tokio::test]
+async fn a_start_under_a_limit_costs_the_same_calls() {
+    let world = World::start().await;
+    world.sample("sample:1").await;
+    world.running("alice", "dev").await;
+    let (url, calls) = world.overheard(&["--max-workspaces-per-user=3"]).await;
+    for user in ["bob", "vera"] {
+        let ask = async |id: &str| {
+            let path = format!("/workspaces/{id}/start");
+            let request = (Method::POST, path.as_str(), None);
+            cost(&world, (&url, &calls), user, request, &name::record(id)).await
+        };
+        let (theirs, nobodys) = (ask("dev").await, ask("nil").await);
+        assert_eq!(theirs, nobodys, "{user}");
+        assert_eq!(theirs.0.status, 403, "{user}: {}", theirs.0.body);
+        let one = "GET /api/v1/namespaces/nogoo9-system/secrets/<object>";
+        assert_eq!(theirs.1, [one, one], "{user}");
+    }
+}
+
 #[tokio::test]
 async fn anothers_and_nobodys_cost_the_same_calls() {
     let world = World::start().await;
@@ -53,7 +74,7 @@ async fn anothers_and_nobodys_cost_the_same_calls() {
     world
         .template("secret", "containers: [{name: m, image: i}]", secret)
         .await;
-    let (url, calls) = world.overheard().await;
+    let (url, calls) = world.overheard(&[]).await;
     let control = (url.as_str(), &calls);
     for user in ["bob", "vera"] {
         for (method, action, body) in ASKED {

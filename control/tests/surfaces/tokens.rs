@@ -8,6 +8,7 @@ use nogoo9_control::personal::delete_expired;
 use nogoo9_model::personal_token::{self, ENTROPY, MOST, PATH};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use tokio::task::JoinHandle;
 
 const DAY: i64 = 24 * 3600;
 
@@ -485,4 +486,38 @@ async fn what_may_only_read_makes_and_ends_no_token() {
     let writes = world.scoped("alice", "nogoo9:write");
     let ended = with(&world, &writes, Method::DELETE, &own, None).await;
     assert_eq!(ended.status, 200, "{}", ended.body);
+}
+
+#[tokio::test]
+async fn a_flood_of_made_up_tokens_does_not_go_through_to_the_api_server() {
+    const ONE: &[&str] = &["--auth-failures-per-minute=1"];
+    let world = World::start().await;
+    let (url, calls) = world.overheard(ONE).await;
+    let send = |from: &str, nth: u8| -> JoinHandle<u16> {
+        let token = personal_token::token(&[nth; ENTROPY]);
+        let request = world.http.get(format!("{url}/api/v1/capabilities"));
+        let request = request.bearer_auth(token).header("x-forwarded-for", from);
+        tokio::spawn(async move { request.send().await.unwrap().status().as_u16() })
+    };
+    let (bad, good) = ("203.0.113.9", "203.0.113.10");
+    assert_eq!(send(bad, 0).await.unwrap(), 401);
+    calls.take();
+    calls.hold_tokens(true);
+    let flood: Vec<_> = (1..5).map(|nth| send(bad, nth)).collect();
+    let asked = async |times| {
+        world
+            .until("questions", async || calls.tokens() >= times)
+            .await;
+    };
+    asked(2).await;
+    // Nobody else waits for them, and they do wait.
+    let others: Vec<_> = (5..8).map(|nth| send(good, nth)).collect();
+    asked(5).await;
+    assert_eq!(calls.tokens(), 5);
+    calls.hold_tokens(false);
+    for answer in flood.into_iter().chain(others) {
+        let status = answer.await.unwrap();
+        assert!(matches!(status, 401 | 429), "{status}");
+    }
+    assert_eq!(calls.tokens(), 7);
 }

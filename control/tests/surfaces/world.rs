@@ -25,10 +25,13 @@ use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) const SYSTEM: &str = "nogoo9-system";
 pub(crate) const WORKSPACES: &str = "nogoo9-workspaces";
+/// In the paths of access tokens' Secrets.
+const TOKEN: &str = "/nogoo9-pat-";
 /// Longest wait for anything to come true.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -54,7 +57,7 @@ impl Drop for World {
 
 /// What was asked of the API server about single objects, as `METHOD path`.
 #[derive(Clone, Default)]
-pub(crate) struct Calls(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Calls(Arc<Mutex<Vec<String>>>, watch::Sender<bool>);
 
 impl Calls {
     fn hear(&self, request: &Request<Body>) {
@@ -65,6 +68,24 @@ impl Calls {
             let call = format!("{} {path}", request.method());
             self.0.lock().unwrap().push(call);
         }
+    }
+
+    /// Lets no look-up of an access token through from now on, or all again.
+    pub(crate) fn hold_tokens(&self, hold: bool) {
+        self.1.send_replace(hold);
+    }
+
+    async fn pass(&self, path: String) {
+        if path.contains(TOKEN) {
+            let mut held = self.1.subscribe();
+            held.wait_for(|held| !held).await.unwrap();
+        }
+    }
+
+    /// How many look-ups of access tokens there are.
+    pub(crate) fn tokens(&self) -> usize {
+        let calls = self.0.lock().unwrap();
+        calls.iter().filter(|call| call.contains(TOKEN)).count()
     }
 
     /// Those since the last time.
@@ -156,17 +177,20 @@ impl World {
 
     /// The same, whose calls of the API server are written down. It does not lead, so that what it asks
     /// of single objects is asked for somebody.
-    pub(crate) async fn overheard(&self) -> (String, Calls) {
+    pub(crate) async fn overheard(&self, flags: &[&str]) -> (String, Calls) {
         let mut connection = connect(Some(&self.kubeconfig), Retry::Off).await.unwrap();
         let calls = Calls::default();
         let (client, heard) = (connection.client.clone(), calls.clone());
         let overheard = tower::service_fn(move |request: Request<Body>| {
             heard.hear(&request);
-            let client = client.clone();
-            async move { client.send(request).await }
+            let (client, heard) = (client.clone(), heard.clone());
+            async move {
+                heard.pass(request.uri().path().to_owned()).await;
+                client.send(request).await
+            }
         });
         connection.client = Client::new(overheard, WORKSPACES);
-        (self.another_on(connection, &[]).await, calls)
+        (self.another_on(connection, flags).await, calls)
     }
 
     async fn another_on(&self, connection: Connection, flags: &[&str]) -> String {

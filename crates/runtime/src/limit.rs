@@ -4,6 +4,11 @@
 //! Only failures are counted, and only a failure is ever limited: whoever sends what counts never
 //! comes here, whatever others at the same address do. So good requests take no lock, and nobody can
 //! lock out their neighbours.
+//!
+//! Where only somebody else can tell whether a credential counts, the API server or the identity
+//! provider, they are asked before it can be a failure. From an address with many failures they are
+//! asked one after the other ([`Failures::place`]): so a flood does not go through to them, and who has
+//! what counts there is slower, not refused.
 
 use crate::client::Source;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -15,12 +20,17 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Parts of the table, each with a lock of its own.
 const SHARDS: usize = 64;
 /// Addresses remembered in all; some 2 MiB.
 const MOST: usize = 65_536;
+/// Questions at once that are asked of others for all addresses from which much fails.
+const PLACES: usize = 2;
+/// How long such a question waits in its place before it is asked: there are twenty a second at most.
+const PAUSE: Duration = Duration::from_millis(100);
 /// One minute, in microseconds.
 const MINUTE: u64 = 60_000_000;
 
@@ -48,6 +58,7 @@ pub struct Failures {
     shards: Vec<Mutex<HashMap<Source, u64>>>,
     hasher: RandomState,
     counted: Counted,
+    places: Semaphore,
 }
 
 /// Failures by kind and outcome. Clones share the counts.
@@ -99,6 +110,7 @@ impl Failures {
             shards: (0..shards.max(1)).map(|_| Mutex::default()).collect(),
             hasher: RandomState::new(),
             counted: Counted::default(),
+            places: Semaphore::new(PLACES),
         }
     }
 
@@ -110,6 +122,27 @@ impl Failures {
         let verdict = self.note(address.into(), now);
         self.counted.count(kind, verdict.is_err());
         verdict
+    }
+
+    /// To be awaited, for some time, before somebody else is asked whether a credential from `address`
+    /// counts, and to be kept meanwhile. There is no waiting and no place to keep, unless much failed
+    /// there of late: more than half of what is heard in a minute.
+    pub async fn place(&self, address: Option<IpAddr>) -> Option<SemaphorePermit<'_>> {
+        if !self.is_suspect(address?, Instant::now()) {
+            return None;
+        }
+        let place = self.places.acquire().await.ok()?;
+        tokio::time::sleep(PAUSE).await;
+        Some(place)
+    }
+
+    fn is_suspect(&self, address: IpAddr, now: Instant) -> bool {
+        let (source, now) = (Source::from(address), self.micros(now));
+        self.shard(source).is_some_and(|shard| {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let full_at = shard.get(&source).copied().unwrap_or(0);
+            full_at.saturating_sub(now) > self.slack / 2
+        })
     }
 
     /// Addresses that are remembered.
@@ -127,15 +160,22 @@ impl Failures {
         self.len() == 0
     }
 
+    fn micros(&self, now: Instant) -> u64 {
+        let now = now.saturating_duration_since(self.began).as_micros();
+        u64::try_from(now).unwrap_or(u64::MAX)
+    }
+
+    fn shard(&self, source: Source) -> Option<&Mutex<HashMap<Source, u64>>> {
+        let count = u64::try_from(self.shards.len()).unwrap_or(1);
+        let nth = self.hasher.hash_one(source).checked_rem(count).unwrap_or(0);
+        self.shards.get(usize::try_from(nth).unwrap_or(0))
+    }
+
     /// A bucket is kept as the moment at which it will be full again (the generic cell rate
     /// algorithm): each failure that is heard moves it on by what one costs.
     fn note(&self, source: Source, now: Instant) -> Result<(), TooMany> {
-        let now = now.saturating_duration_since(self.began).as_micros();
-        let now = u64::try_from(now).unwrap_or(u64::MAX);
-        let count = u64::try_from(self.shards.len()).unwrap_or(1);
-        let nth = self.hasher.hash_one(source).checked_rem(count).unwrap_or(0);
-        let nth = usize::try_from(nth).unwrap_or(0);
-        let Some(shard) = self.shards.get(nth) else {
+        let now = self.micros(now);
+        let Some(shard) = self.shard(source) else {
             return Ok(());
         };
         let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);

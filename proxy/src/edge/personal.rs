@@ -6,6 +6,7 @@ use crate::gate::{Decision, is_navigation};
 use crate::reply::Reply;
 use nogoo9_runtime::secret::Secret;
 use pingora::http::RequestHeader;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,11 +30,16 @@ impl Watched {
 
 impl Edge {
     /// What is done with a request whose personal access token control has to judge.
-    pub(super) async fn proven(&self, request: &RequestHeader) -> Decision {
+    pub(super) async fn proven(&self, request: &RequestHeader, client: Option<IpAddr>) -> Decision {
         let Some(token) = self.gate.auth.personal_token(&request.headers) else {
             return Decision::AskPersonal;
         };
-        match self.personal.ask(token, self.clock.now()).await {
+        let place = async {
+            let failures = self.failures.as_ref()?;
+            failures.place(client).await
+        };
+        let asked = self.personal.ask_from(place, token, self.clock.now());
+        match asked.await {
             Ok(verdict) => self.gate.decide_for(request, self.clock.now(), verdict),
             Err(error) => {
                 let text = format!("Nobody can be recognised: {error}.");

@@ -6,17 +6,25 @@ use axum::routing::get;
 use axum::{Json, Router};
 use nogoo9_model::access::{Caller, Role};
 use nogoo9_model::personal_token::{ENTROPY, VERSION, token};
+use nogoo9_runtime::limit::{Counted, Failures};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use url::Url;
 
 const NOW: UnixSeconds = 1_800_000_000;
 
-/// A control that answers by a given status, and counts.
-#[derive(Clone, Default)]
+/// A control that answers by a given status, once it may, and counts.
+#[derive(Clone)]
 struct Answers {
     status: Arc<AtomicU16>,
     asked: Arc<AtomicUsize>,
+    /// Questions under way.
+    open: Arc<AtomicUsize>,
+    /// The most of them at once.
+    most: Arc<AtomicUsize>,
+    may: watch::Sender<bool>,
 }
 
 impl Answers {
@@ -27,10 +35,25 @@ impl Answers {
     fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
+
+    async fn until_asked(&self, times: usize) {
+        let asked = async {
+            while self.asked() < times {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let patience = Duration::from_secs(60);
+        tokio::time::timeout(patience, asked).await.expect("asked");
+    }
 }
 
 async fn answer(State(answers): State<Answers>, headers: HeaderMap) -> Response {
+    let open = answers.open.fetch_add(1, Ordering::SeqCst) + 1;
+    answers.most.fetch_max(open, Ordering::SeqCst);
     answers.asked.fetch_add(1, Ordering::SeqCst);
+    let mut may = answers.may.subscribe();
+    may.wait_for(|may| *may).await.unwrap();
+    answers.open.fetch_sub(1, Ordering::SeqCst);
     let bearer = headers["authorization"].to_str().unwrap();
     assert!(bearer.starts_with("Bearer ng9_"), "{bearer}");
     match answers.status.load(Ordering::SeqCst) {
@@ -51,7 +74,13 @@ async fn answer(State(answers): State<Answers>, headers: HeaderMap) -> Response 
 
 async fn control(status: u16) -> (Answers, Personal) {
     let _already = rustls::crypto::ring::default_provider().install_default();
-    let answers = Answers::default();
+    let answers = Answers {
+        status: Arc::default(),
+        asked: Arc::default(),
+        open: Arc::default(),
+        most: Arc::default(),
+        may: watch::Sender::new(true),
+    };
     answers.set(status);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -177,4 +206,55 @@ async fn what_is_open_learns_of_a_revocation() {
     tokio::time::timeout(Duration::from_secs(60), watching)
         .await
         .expect("it never learns");
+}
+
+/// Many different tokens, asked about for somebody at that address.
+fn flood(
+    personal: &Personal,
+    failures: &Arc<Failures>,
+    from: IpAddr,
+    first: u8,
+    count: u8,
+) -> Vec<tokio::task::JoinHandle<Result<Verdict, Unreachable>>> {
+    let ask = |n| {
+        let (personal, failures) = (personal.clone(), Arc::clone(failures));
+        tokio::spawn(async move {
+            let place = failures.place(Some(from));
+            let token = token(&[n; ENTROPY]);
+            personal.ask_from(place, &token, NOW).await
+        })
+    };
+    (first..first + count).map(ask).collect()
+}
+
+#[tokio::test]
+async fn a_flood_of_made_up_tokens_does_not_go_through_to_control() {
+    let (answers, personal) = control(401).await;
+    let failures = Failures::per_minute(1.try_into().unwrap(), Counted::default());
+    let failures = Arc::new(failures);
+    let (bad, good): (IpAddr, IpAddr) = ([203, 0, 113, 9].into(), [203, 0, 113, 10].into());
+    failures
+        .failed(bad, "personal_token", Instant::now())
+        .unwrap();
+    answers.may.send_replace(false);
+    let mut asking = flood(&personal, &failures, bad, 0, 8);
+    answers.until_asked(2).await;
+    // Others do not wait for them.
+    let others = flood(&personal, &failures, good, 100, 8);
+    answers.until_asked(10).await;
+    assert_eq!(answers.most.load(Ordering::SeqCst), 10);
+    answers.may.send_replace(true);
+    asking.extend(others);
+    for asked in asking {
+        let refused = asked.await.unwrap().unwrap();
+        assert_eq!(refused.unwrap_err(), TokenError::UnknownToken);
+    }
+    assert_eq!(
+        (answers.asked(), answers.most.load(Ordering::SeqCst)),
+        (16, 10)
+    );
+    // What is remembered needs no place.
+    let waits = std::future::pending::<()>();
+    let known = personal.ask_from(waits, &token(&[0; ENTROPY]), NOW).await;
+    assert!(known.unwrap().is_err());
 }

@@ -67,6 +67,52 @@ fn who_is_forgotten_is_nearest_to_recovery() {
 }
 
 #[test]
+fn suspect_is_where_more_than_half_has_been_used() {
+    let minute = Duration::from_secs(60);
+    for (n, made) in [(1, 1), (2, 1), (10, 5), (30, 15)] {
+        let failures = per_minute(most(n));
+        let now = failures.began;
+        for _ in 1..made {
+            assert_eq!(failures.failed(ip(1), "bearer", now), Ok(()));
+        }
+        assert!(!failures.is_suspect(ip(1), now), "{n}");
+        assert_eq!(failures.failed(ip(1), "bearer", now), Ok(()));
+        assert!(failures.is_suspect(ip(1), now), "{n}");
+        assert!(!failures.is_suspect(ip(2), now), "{n}");
+        // To look costs nothing, and it passes.
+        assert!(!failures.is_suspect(ip(1), now + minute), "{n}");
+        // Who goes on stays so, also in the moment in which one failure is heard again.
+        let mut later = now;
+        for _ in 0..600 {
+            later += Duration::from_millis(700);
+            assert!(n == 1 || failures.is_suspect(ip(1), later), "{n}");
+            let _either = failures.failed(ip(1), "bearer", later);
+        }
+    }
+}
+
+#[tokio::test]
+async fn addresses_with_many_failures_share_two_places_and_others_need_none() {
+    let failures = per_minute(most(1));
+    for n in 1..=3 {
+        assert_eq!(failures.failed(ip(n), "bearer", Instant::now()), Ok(()));
+    }
+    for _ in 0..100 {
+        assert!(failures.place(Some(ip(9))).await.is_none());
+        assert!(failures.place(None).await.is_none());
+    }
+    let (one, two) = tokio::join!(failures.place(Some(ip(1))), failures.place(Some(ip(2))));
+    assert!(one.is_some() && two.is_some());
+    assert_eq!(failures.places.available_permits(), 0);
+    let mut third = std::pin::pin!(failures.place(Some(ip(3))));
+    let waits = std::future::poll_fn(|cx| std::task::Poll::Ready(third.as_mut().poll(cx)));
+    assert!(waits.await.is_pending());
+    assert!(failures.place(Some(ip(9))).await.is_none());
+    drop(one);
+    assert!(third.await.is_some());
+}
+
+#[test]
 fn the_counter_tells_kinds_and_outcomes() {
     let mut registry = Registry::default();
     let failures = Failures::per_minute(most(1), Counted::register(&mut registry));
