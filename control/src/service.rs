@@ -172,8 +172,11 @@ impl Service {
     /// # Errors
     /// [`ServiceError`].
     pub async fn start_workspace(&self, caller: &Caller, id: &str) -> Answer<Workspace> {
-        let command = self.command(What::WorkspaceStart, "start_workspace", caller, Some(id));
-        command.done(Box::pin(lifecycle::start(&self.0, self.1, caller, id)).await)
+        even::evenly(async {
+            let command = self.command(What::WorkspaceStart, "start_workspace", caller, Some(id));
+            command.done(Box::pin(lifecycle::start(&self.0, self.1, caller, id)).await)
+        })
+        .await
     }
 
     /// What a workspace without pods is doing, for whoever may open its pages at `origin`.
@@ -195,8 +198,11 @@ impl Service {
     /// # Errors
     /// As [`Self::look_at_absent`], and [`Self::start_workspace`].
     pub async fn start_absent(&self, caller: &Caller, id: &str, origin: Origin) -> Answer<Absent> {
-        let command = self.command(What::WorkspaceStart, "start_absent", caller, Some(id));
-        command.done(absent::start(&self.0, self.1, caller, id, origin).await)
+        even::evenly(async {
+            let command = self.command(What::WorkspaceStart, "start_absent", caller, Some(id));
+            command.done(absent::start(&self.0, self.1, caller, id, origin).await)
+        })
+        .await
     }
 
     /// Addresses of workspaces.
@@ -210,8 +216,11 @@ impl Service {
     /// # Errors
     /// [`ServiceError`].
     pub async fn stop_workspace(&self, caller: &Caller, id: &str) -> Answer<Workspace> {
-        let command = self.command(What::WorkspaceStop, "stop_workspace", caller, Some(id));
-        command.done(lifecycle::stop(&self.0, caller, id).await)
+        even::evenly(async {
+            let command = self.command(What::WorkspaceStop, "stop_workspace", caller, Some(id));
+            command.done(lifecycle::stop(&self.0, caller, id).await)
+        })
+        .await
     }
 
     /// Deletes a workspace, and its volumes if that is asked for.
@@ -228,8 +237,11 @@ impl Service {
             (false, true) => What::WorkspaceDeleteData,
             (false, false) => What::WorkspaceDelete,
         };
-        let command = self.command(what, "delete_workspace", caller, Some(&args.id));
-        command.done(lifecycle::delete(&self.0, caller, args).await)
+        even::evenly(async {
+            let command = self.command(what, "delete_workspace", caller, Some(&args.id));
+            command.done(lifecycle::delete(&self.0, caller, args).await)
+        })
+        .await
     }
 
     /// Begins an upgrade, durably, and returns; or returns the one that is under way.

@@ -3,6 +3,9 @@
 //! Both cost the same calls, but an object that is there takes longer to be sent and read than one that
 //! is not: some 60 µs, which a patient stopwatch finds. So they all leave on a beat that is longer than
 //! either takes. What is allowed does not wait.
+//!
+//! The beat is that of the outermost: a command that looks at what is there before it asks for leave is
+//! in here as a whole.
 
 use super::{Answer, ServiceError};
 use crate::template::TemplateError;
@@ -26,7 +29,6 @@ pub(super) fn evenly<T>(
         }
         answer
     }
-    answer
 }
 
 /// Whether what is another's and what is not there are both refused so.
@@ -54,6 +56,19 @@ mod tests {
             let elapsed = Duration::from_micros(elapsed);
             assert_eq!(until_the_beat(elapsed), Duration::from_millis(beat));
         }
+    }
+
+    /// That it waits long enough; how long it takes at most is nobody's promise.
+    #[tokio::test]
+    async fn what_comes_before_leave_is_asked_for_does_not_show() {
+        let before = BEAT / 4;
+        let asked = Instant::now();
+        let refused = evenly(async {
+            tokio::time::sleep(before).await;
+            evenly(async { Err::<(), _>(Denied::AccessDenied.into()) }).await
+        });
+        assert!(refused.await.is_err());
+        assert!(asked.elapsed() >= BEAT * 2);
     }
 
     #[test]
