@@ -28,11 +28,14 @@ test: deps-test ## Unit, property and black-box tests over real processes, brows
 	$(CARGO) build --workspace --bins
 	$(CARGO) test --workspace
 
+# Which providers `make login` signs in at.
+PROVIDERS ?= dev,oidc-provider,zitadel
+
 .PHONY: login
 login: deps-login ## Sign in with a browser at three providers in turn: ours, oidc-provider, zitadel/oidc's example
 	$(CARGO) build --workspace --bins
 	tests/providers/zitadel/build.sh
-	NOGOO9_TEST_PROVIDER=dev,oidc-provider,zitadel $(CARGO) test -p nogoo9-tests --test login
+	NOGOO9_TEST_PROVIDER=$(PROVIDERS) $(CARGO) test -p nogoo9-tests --test login
 
 .PHONY: kill
 kill: deps-test ## kill -9 of control at every call of an upgrade, before and after it, with traffic all along
