@@ -2,6 +2,7 @@
 
 mod absent;
 mod answer;
+mod claim;
 mod context;
 mod line;
 mod personal;
@@ -102,11 +103,15 @@ impl ProxyHttp for Edge {
     ) -> pingora::Result<bool> {
         session.set_write_timeout(Some(CLIENT_WRITE));
         ctx.client = self.client(session);
-        let mut decision = self.gate.decide(session.req_header(), self.clock.now(), false);
+        let mut decision = self
+            .gate
+            .decide(session.req_header(), self.clock.now(), false);
         match decision {
             Decision::FetchKeys => {
                 self.gate.auth.bearers().refetch().await;
-                decision = self.gate.decide(session.req_header(), self.clock.now(), true);
+                decision = self
+                    .gate
+                    .decide(session.req_header(), self.clock.now(), true);
             }
             Decision::AskPersonal => {
                 decision = self.proven(session.req_header(), ctx.client).await;
@@ -391,7 +396,8 @@ impl ProxyHttp for Edge {
         if session.response_written().is_some() {
             return gone;
         }
-        let reply = self.failure_reply(e, ctx);
+        let reply = self.over_reply(session.req_header(), ctx);
+        let reply = reply.unwrap_or_else(|| self.failure_reply(e, ctx));
         ctx.status = reply.status.as_u16();
         if let Err(error) = self.write(session, &reply).await {
             tracing::debug!(%error, "the client went before the answer");

@@ -153,7 +153,8 @@ impl Renewals {
         let mut found = self.look(entry, held, now);
         if matches!(found, Verdict::AskFirst { .. }) {
             let answered = answers.wait_for(|known| !known.is_asking(now));
-            let _late = tokio::time::timeout(PATIENCE, answered).await;
+            // What it returns holds the lock that whoever answers waits for.
+            drop(tokio::time::timeout(PATIENCE, answered).await);
             let settled = entry.known.borrow().settled(held, now, self.0.grace);
             if settled.is_grace() {
                 self.0.metrics.sessions_graced.inc();
@@ -175,12 +176,12 @@ impl Renewals {
             answers.mark_unchanged();
             let now = self.0.clock.now();
             // The newest token counts: that of the socket's own handshake is spent.
-            let pause = match self.look(&entry, 0, now) {
+            let again = match self.look(&entry, 0, now) {
                 Verdict::Refuse | Verdict::Unknown => return,
-                _ => entry.known.borrow().pause(now),
+                _ => entry.known.borrow().look_again(now),
             };
             tokio::select! {
-                () = self.0.clock.sleep(pause) => {}
+                () = self.0.clock.sleep_until(again) => {}
                 _ = answers.changed() => {}
             }
         }
@@ -203,6 +204,17 @@ impl Entry {
         let known = self.known.borrow();
         let newer = known.fresh_until > held && !known.refused;
         newer.then(|| (known.token.clone(), known.ends))
+    }
+
+    /// The newest token.
+    #[must_use]
+    pub fn token(&self) -> Arc<str> {
+        self.known.borrow().token.clone()
+    }
+
+    /// Hears of all that becomes known of it.
+    pub(crate) fn answers(&self) -> watch::Receiver<Known> {
+        self.known.subscribe()
     }
 
     /// Whether control has said that it is over.

@@ -63,6 +63,8 @@ pub struct Keys {
 #[derive(Debug)]
 struct Shared {
     current: ArcSwap<Snapshot>,
+    /// Generation of the current ones.
+    changes: watch::Sender<u64>,
     wanted: Notify,
     /// When the last read ended, be it with keys or without.
     last_read: watch::Sender<Option<Instant>>,
@@ -146,6 +148,18 @@ impl Keys {
         let _ = timeout(self.shared.timing.patience, reads.changed()).await;
     }
 
+    /// Grows with every change of the keys: what was verified before may not be so any more.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.current().generation
+    }
+
+    /// Hears of every change of the keys.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.shared.changes.subscribe()
+    }
+
     pub(crate) fn current(&self) -> Guard<Arc<Snapshot>> {
         self.shared.current.load()
     }
@@ -156,6 +170,7 @@ impl Shared {
         let current = ArcSwap::from_pointee(Snapshot { set, generation: 1 });
         Self {
             current,
+            changes: watch::Sender::new(1),
             wanted: Notify::new(),
             last_read: watch::Sender::new(None),
             timing,
@@ -170,6 +185,7 @@ impl Shared {
         }
         let generation = before.generation.wrapping_add(1);
         self.current.store(Arc::new(Snapshot { set, generation }));
+        self.changes.send_replace(generation);
         true
     }
 }

@@ -35,6 +35,8 @@ impl Edge {
         if opened.websocket {
             return self.socket(session, ctx, opened, attempts, patience).await;
         }
+        // Before it is picked: what changes later is looked at later.
+        let judged = self.judged(&opened);
         let picked = self
             .pick(
                 session.as_downstream_mut(),
@@ -56,6 +58,7 @@ impl Edge {
                     patience,
                     expires,
                     look_at,
+                    judged,
                     personal: self.watched(session.req_header()),
                     line: None,
                     repeats: 0,

@@ -1,5 +1,6 @@
 //! What is kept of one request from hook to hook.
 
+use super::claim::Judged;
 use super::line::Line;
 use super::personal::Watched;
 use super::renew::Riding;
@@ -32,6 +33,8 @@ pub struct Context {
     pub(super) wants_html: bool,
     /// The browser session, once it is not fresh any more.
     pub(super) riding: Option<Riding>,
+    /// Whether that has ended meanwhile.
+    pub(super) over: bool,
 }
 
 /// Where the request goes.
@@ -59,6 +62,8 @@ pub(super) struct PodHop {
     pub(super) expires: UnixSeconds,
     /// When its session is to be looked at, if it has one that is renewed.
     pub(super) look_at: Option<UnixSeconds>,
+    /// By what it was last found to be its caller's.
+    pub(super) judged: Judged,
     /// Whether it was revoked meanwhile, if it is a personal access token.
     pub(super) personal: Option<Watched>,
     /// The client's connection, while an answer without an end goes over it.
@@ -119,6 +124,7 @@ impl Context {
             tunnelled: false,
             wants_html: false,
             riding: None,
+            over: false,
         }
     }
 

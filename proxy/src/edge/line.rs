@@ -69,13 +69,13 @@ impl Edge {
         if !is_endless(&request.method, response) {
             return;
         }
-        let session_over = self.session_over(request, &hop.opened.caller, &hop.opened.host);
+        let lost = self.over(request, &hop.opened);
         let revoked = self.revoked(request);
         let (clock, expires) = (self.clock.clone(), hop.expires);
         let over = async move {
             tokio::select! {
                 () = clock.sleep_until(expires) => {}
-                () = session_over => {}
+                () = lost => {}
                 () = revoked => {}
             }
         };

@@ -3,7 +3,7 @@
 
 use super::Edge;
 use super::context::Context;
-use crate::gate::{Decision, Session as Known, Stale};
+use crate::gate::{Decision, Opened, Session as Known, Stale, is_navigation};
 use crate::headers;
 use crate::renew::{Asked, Entry, Verdict};
 use crate::reply::Reply;
@@ -21,7 +21,7 @@ const LOOK_EVERY: UnixSeconds = 5;
 /// The session that a request rides on, once it is not fresh any more.
 #[derive(Debug, Clone)]
 pub(super) struct Riding {
-    entry: Arc<Entry>,
+    pub(super) entry: Arc<Entry>,
     /// Until when the token counts that the request carries.
     held: UnixSeconds,
 }
@@ -55,7 +55,7 @@ impl Edge {
             }
             Asked::Refused => Ok(Known::Over),
             Asked::Unknown => Err(Reply::unavailable(
-                false,
+                is_navigation(request),
                 "Whether you are still signed in cannot be told at the moment.",
             )),
         }
@@ -118,8 +118,16 @@ impl Edge {
         }
     }
 
-    /// Whether a stream that flows may go on: looks now and then at its session.
+    /// Whether what flows may go on: looks now and then at its session.
     pub(super) fn flows_on(&self, request: &RequestHeader, ctx: &mut Context) -> bool {
+        if !self.is_still_theirs(request, ctx) {
+            return false;
+        }
+        ctx.over = !self.goes_on(request, ctx);
+        !ctx.over
+    }
+
+    fn goes_on(&self, request: &RequestHeader, ctx: &mut Context) -> bool {
         if ctx
             .riding
             .as_ref()
@@ -143,19 +151,40 @@ impl Edge {
         !matches!(verdict, Verdict::Refuse | Verdict::Unknown)
     }
 
-    /// Returns once the session is over of a socket, or a stream, that is being opened.
-    pub(super) fn session_over(
+    /// What the client is told of a request whose session has ended before its answer began: what it
+    /// would have been told a moment later.
+    pub(super) fn over_reply(&self, request: &RequestHeader, ctx: &Context) -> Option<Reply> {
+        if !ctx.over {
+            return None;
+        }
+        match self
+            .gate
+            .decide_session(request, self.clock.now(), Known::Over)
+        {
+            Decision::Reply(reply) => Some(reply),
+            _ => None,
+        }
+    }
+
+    /// Returns once a socket, or a stream, that is being opened is its caller's no more, or the session
+    /// is over that it is opened by.
+    pub(super) fn over(
         &self,
         request: &RequestHeader,
-        caller: &Verified,
-        host: &str,
+        opened: &Opened,
     ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        match self.ride(request, caller, host) {
-            Some(riding) => {
-                let renewals = self.renewals.clone();
-                Box::pin(renewals.until_over(riding.entry))
+        let riding = self.ride(request, &opened.caller, &opened.host);
+        let entry = riding.map(|riding| riding.entry);
+        let lost = self.lost(request, opened, entry.clone());
+        let Some(entry) = entry else {
+            return Box::pin(lost);
+        };
+        let session_over = self.renewals.clone().until_over(entry);
+        Box::pin(async move {
+            tokio::select! {
+                () = session_over => {}
+                () = lost => {}
             }
-            None => Box::pin(std::future::pending()),
-        }
+        })
     }
 }

@@ -42,7 +42,7 @@ struct Socket {
     opened: Opened,
     /// Returns once what opened it has ended.
     expiry: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// Returns once the session that opened it is over.
+    /// Returns once the session that opened it is over, or it is its caller's no more.
     over: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// Returns once the token that opened it was revoked.
     revoked: Revoked,
@@ -133,7 +133,7 @@ impl Edge {
                 Ok((pod, early)) => {
                     let started = ctx.started;
                     let request = session.req_header();
-                    let over = self.session_over(request, &opened.caller, &opened.host);
+                    let over = self.over(request, &opened);
                     let (clock, ends) = (self.clock.clone(), self.ends(&opened.caller));
                     let expiry = Box::pin(async move { clock.sleep_until(ends).await });
                     let revoked = self.revoked(request);

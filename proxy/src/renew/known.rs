@@ -4,7 +4,6 @@ use nogoo9_identity::session::{Freshness, RENEW_AHEAD, freshness};
 use nogoo9_model::UnixSeconds;
 use nogoo9_model::renew::Answer;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Least time from one answer about a session to the next question that a request waits for, in
 /// seconds.
@@ -20,7 +19,7 @@ const AWAY: UnixSeconds = 5 * 60;
 
 /// What is known of a session on one host.
 #[derive(Debug, Clone)]
-pub(super) struct Known {
+pub(crate) struct Known {
     /// Its newest token.
     pub(super) token: Arc<str>,
     /// Until when that counts by itself.
@@ -184,11 +183,10 @@ impl Known {
         }
     }
 
-    /// How long nothing is to be done about an open socket, unless there is an answer before.
-    pub(super) fn pause(&self, now: UnixSeconds) -> Duration {
+    /// When there is something to be done next about an open socket, unless there is an answer before.
+    pub(super) fn look_again(&self, now: UnixSeconds) -> UnixSeconds {
         let due = self.fresh_until.saturating_sub(RENEW_AHEAD);
-        let seconds = due.min(self.ends).saturating_sub(now).max(ASK_GAP);
-        Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
+        due.min(self.ends).max(now.saturating_add(ASK_GAP))
     }
 }
 

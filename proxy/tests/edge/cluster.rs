@@ -150,6 +150,17 @@ impl Cluster {
         uid
     }
 
+    /// Puts an annotation of ours on a pod.
+    pub(crate) async fn annotate(&self, name: &str, key: &str, value: &str) {
+        let mut annotations = serde_json::Map::new();
+        annotations.insert(format!("nogoo9/{key}"), json!(value));
+        let patch = json!({"metadata": {"annotations": annotations}});
+        self.pods
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
+    }
+
     /// Labels a pod as one that takes no new requests: a recreate is about to delete it.
     pub(crate) async fn quiesce(&self, name: &str) {
         let labels = json!({"metadata": {"labels": {"nogoo9/upgrade-state": "quiesced"}}});

@@ -11,6 +11,7 @@
 
 mod absent;
 mod access;
+mod claims;
 mod client;
 mod cluster;
 mod configuration;

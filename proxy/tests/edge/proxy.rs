@@ -203,6 +203,16 @@ impl Stage {
         self.signer.sign_session(&session, host, signed).unwrap()
     }
 
+    /// Puts another key in place of the one that sessions are signed with, as control does once its
+    /// Secret was deleted.
+    pub(crate) fn withdraw_session_key(&self) {
+        let path = self.dir.path().join("session-keys.json");
+        let new = self.dir.path().join("session-keys.new");
+        let key = SigningKey::generate().unwrap();
+        std::fs::write(&new, public_jwks([&key])).unwrap();
+        std::fs::rename(new, path).unwrap();
+    }
+
     /// What control says of a session that goes on.
     pub(crate) fn goes_on(&self, sid: &str, role: &str, host: &str) -> renew::Answer {
         renew::Answer::Renewed {

@@ -162,6 +162,19 @@ async fn without_control_sessions_are_accepted_for_the_grace() {
         (answer.status, answer.header("retry-after")),
         (503, Some("5"))
     );
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    // A person reads a page.
+    let cookie = format!("nogoo9={beyond}");
+    let navigates = ("Sec-Fetch-Mode", "navigate");
+    let headers = [
+        ("Cookie", cookie.as_str()),
+        ("Sec-Fetch-Site", "none"),
+        navigates,
+    ];
+    let page = stage.ask("GET", HOST, "/", &headers).await;
+    assert_eq!(page.status, 503);
+    let html = page.header("content-type");
+    assert_eq!(html, Some("text/html; charset=utf-8"));
     // Fresh ones, and bearers, are nobody's business but their own.
     let fresh = stage.token_fresh_for("s4", "user", HOST, 800);
     assert_eq!(get(&stage, &fresh, "/").await.status, 200);
@@ -277,6 +290,28 @@ async fn stream(stage: &Stage, token: &str) -> Connection {
     assert_eq!(stream.head().await.status, 200);
     assert_eq!(stream.chunk().await, b"data: one\n\n");
     stream
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_begins_after_the_session_has_ended_is_none() {
+    let stage = Stage::start().await;
+    let (app, _) = stage.serving("app", "dev", 1).await;
+    stage.control.says(HOST, renew::Answer::Refused);
+    let due = stage.token_fresh_for("s1", "user", HOST, DUE);
+    let cookie = format!("nogoo9={due}");
+    let headers = [
+        ("Cookie", cookie.as_str()),
+        ("Sec-Fetch-Site", "same-origin"),
+    ];
+    let mut slow = Connection::open(stage.address).await;
+    slow.send(request("GET", HOST, "/slow", &headers)).await;
+    eventually("the request to be there", || async { app.requests() == 1 }).await;
+    eventually("the refusal", || async {
+        get(&stage, &due, "/answer?x=y").await.status == 401
+    })
+    .await;
+    app.release();
+    assert_eq!(slow.answer().await.status, 401);
 }
 
 /// Nobody can be asked about a bearer token.
