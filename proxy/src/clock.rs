@@ -54,24 +54,17 @@ impl Clock {
         Duration::from_secs(u64::try_from(left).unwrap_or(0))
     }
 
-    /// Returns once so much time has passed.
-    pub async fn sleep(&self, pause: Duration) {
+    /// Returns once it is then.
+    pub async fn sleep_until(&self, then: UnixSeconds) {
         match &self.0 {
-            Source::System => tokio::time::sleep(pause).await,
+            Source::System => tokio::time::sleep(self.until(then)).await,
             Source::Hand(time) => {
-                let pause = UnixSeconds::try_from(pause.as_secs()).unwrap_or(UnixSeconds::MAX);
-                let then = time.borrow().saturating_add(pause);
                 let mut time = time.clone();
                 if time.wait_for(|now| *now >= then).await.is_err() {
                     std::future::pending::<()>().await;
                 }
             }
         }
-    }
-
-    /// Returns once it is then.
-    pub async fn sleep_until(&self, then: UnixSeconds) {
-        self.sleep(self.until(then)).await;
     }
 }
 
@@ -95,10 +88,9 @@ mod tests {
         );
         assert_eq!(clock.until(900), Duration::ZERO);
         clock.sleep_until(1000).await;
-        let mut sleeping = Box::pin(clock.sleep(Duration::from_secs(60)));
+        let mut sleeping = Box::pin(clock.sleep_until(1060));
         hand.pass(59);
-        let early = futures::poll!(&mut sleeping);
-        assert!(early.is_pending());
+        assert!(futures::poll!(&mut sleeping).is_pending());
         hand.pass(1);
         sleeping.await;
         assert_eq!(clock.clone().now(), 1060);

@@ -399,6 +399,8 @@ impl ProxyHttp for Edge {
         let reply = self.over_reply(session.req_header(), ctx);
         let reply = reply.unwrap_or_else(|| self.failure_reply(e, ctx));
         ctx.status = reply.status.as_u16();
+        // The connection ends with this, and the client is to know.
+        session.set_keepalive(None);
         if let Err(error) = self.write(session, &reply).await {
             tracing::debug!(%error, "the client went before the answer");
         }

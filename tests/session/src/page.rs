@@ -28,7 +28,7 @@ const OWN: Headers<'static> = &[("sec-fetch-site", "same-origin")];
 #[derive(Clone)]
 pub(crate) struct Page {
     /// The proxy that the browser reaches.
-    pub(crate) proxy: SocketAddr,
+    proxy: SocketAddr,
     http: reqwest::Client,
     /// By host, then by name.
     cookies: BTreeMap<String, BTreeMap<String, String>>,
@@ -60,6 +60,14 @@ impl Page {
         }
         assert_eq!(page.poll().await, 200);
         page
+    }
+
+    /// The same browser, where it reaches another proxy.
+    pub(crate) fn by(&self, proxy: SocketAddr) -> Self {
+        Self {
+            proxy,
+            ..self.clone()
+        }
     }
 
     /// What a navigation to a URL leads to.
