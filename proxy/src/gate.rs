@@ -3,17 +3,18 @@
 
 mod asked;
 mod cross_origin;
+mod decision;
+mod prove;
 mod sign_in;
 
 use crate::personal::Verdict;
 use crate::reply::Reply;
 use crate::route::{Mode, Place, Router, Target};
-use crate::table::{Route, Status, Table, Workspace};
+use crate::table::{Route, Status, Table};
 use crate::tunnel::handshake::wants_websocket;
 use http::header::{ACCEPT, HOST, UPGRADE, WWW_AUTHENTICATE};
 use http::{Method, StatusCode};
-use nogoo9_identity::session::Freshness;
-use nogoo9_identity::{Authenticator, TokenError, Verified, Via, challenge};
+use nogoo9_identity::{Authenticator, Verified, challenge};
 use nogoo9_model::UnixSeconds;
 use nogoo9_model::access::{Action, Caller, Denied, Target as Object, Visibility, may};
 use percent_encoding::{CONTROLS, utf8_percent_encode};
@@ -22,6 +23,8 @@ use std::sync::Arc;
 use url::Url;
 
 pub use asked::{Asked, Wants};
+pub use decision::{Decision, Opened, Session, Stale};
+use prove::{Proof, Proven};
 
 /// Decides about requests.
 #[derive(Debug)]
@@ -37,117 +40,6 @@ pub struct Gate {
     challenge_at: String,
     /// The scope that opening a page needs, if scopes count.
     scope: Option<&'static str>,
-}
-
-/// What is done with a request.
-#[derive(Debug)]
-pub enum Decision {
-    /// Answered here.
-    Reply(Reply),
-    /// Passed to control, as for this host.
-    Control {
-        /// Host that the client asked for.
-        host: String,
-    },
-    /// Passed to a workspace's pod.
-    Open(Opened),
-    /// Answered by what control says of a workspace without pods.
-    Ask(Box<Asked>),
-    /// The bearer token's key is not known: fetch newer keys and ask again.
-    FetchKeys,
-    /// The session of the cookie is not fresh any more: learn whether it goes on, and ask again.
-    AskSession(Stale),
-    /// The caller is proven by a personal access token, which only control knows: learn what it comes
-    /// to, and ask again with [`Gate::decide_for`].
-    AskPersonal,
-}
-
-/// A session that counts only if control says so.
-#[derive(Debug)]
-pub struct Stale {
-    /// What its token says.
-    pub verified: Arc<Verified>,
-    /// Host that the client asked for, as sessions are bound to it.
-    pub host: String,
-}
-
-/// What is known of the session of a cookie beyond its token.
-#[derive(Debug, Clone)]
-pub enum Session {
-    /// Nothing.
-    AsSent,
-    /// It goes on, and this is what its newest token says.
-    GoesOn(Arc<Verified>),
-    /// It is over: the cookie is as good as none.
-    Over,
-}
-
-/// What proves the caller.
-#[derive(Debug)]
-enum Proof {
-    /// What the request carries.
-    Headers {
-        /// Whether an unknown key is final.
-        keys_fetched: bool,
-        /// What is known of the session of the cookie.
-        session: Session,
-    },
-    /// What control said of its personal access token.
-    Told(Verdict),
-}
-
-/// A workspace that the caller may open.
-#[derive(Debug)]
-pub struct Opened {
-    /// The workspace.
-    pub workspace: Arc<Workspace>,
-    /// Who is calling.
-    pub caller: Arc<Verified>,
-    /// How the workspace was reached.
-    pub mode: Mode,
-    /// Host that the client asked for, as sessions are bound to it.
-    pub host: String,
-    /// Whether a person's browser navigates: such requests may be answered with a page.
-    pub html: bool,
-    /// Whether a WebSocket is asked for.
-    pub websocket: bool,
-}
-
-impl Opened {
-    /// What path mode puts before the workspace's own paths.
-    #[must_use]
-    pub fn prefix(&self) -> Option<String> {
-        prefix(self.mode, &self.workspace.id)
-    }
-
-    /// What the waiting page asks for: how things stand.
-    #[must_use]
-    pub fn status(&self) -> Reply {
-        let route = self.workspace.route();
-        Reply::status(
-            route.status.word(),
-            &route.status.message(self.is_owner(&route)),
-        )
-    }
-
-    /// Whether the caller may still open the workspace. While a request waits, its workspace may be
-    /// deleted and its id be taken by somebody else.
-    #[must_use]
-    pub fn is_permitted(&self, route: &Route) -> bool {
-        may_open(&self.caller, route, self.mode)
-    }
-
-    /// Whether the caller owns it.
-    #[must_use]
-    pub fn is_owner(&self, route: &Route) -> bool {
-        self.caller.caller.is(&route.owner)
-    }
-
-    /// Where the waiting page asks how things stand.
-    #[must_use]
-    pub fn status_path(&self) -> String {
-        format!("{}/.nogoo9/status", self.prefix().unwrap_or_default())
-    }
 }
 
 impl Gate {
@@ -262,39 +154,6 @@ impl Gate {
             Wants::Start => is_document(request),
             Wants::Page | Wants::Status => is_navigation(request),
         };
-        let keys_fetched = match &proof {
-            Proof::Headers { keys_fetched, .. } => *keys_fetched,
-            Proof::Told(_) => true,
-        };
-        let mut by_named_origin = false;
-        let proven = match proof {
-            Proof::Told(verdict) => verdict.map(Some),
-            Proof::Headers { .. } if self.auth.personal_token(&request.headers).is_some() => {
-                return Decision::AskPersonal;
-            }
-            Proof::Headers { session, .. } => {
-                let (method, headers) = (&request.method, &request.headers);
-                let mut proven = self.auth.authenticate(method, headers, &host, now);
-                if matches!(proven, Ok(None)) {
-                    let named = self.by_named_origin(request, place, &host, now);
-                    by_named_origin = named.is_some();
-                    proven = Ok(named);
-                }
-                match (proven, session) {
-                    (Ok(Some(proof)), Session::Over) if proof.via == Via::Cookie => Ok(None),
-                    (Ok(Some(proof)), Session::GoesOn(newest)) if proof.via == Via::Cookie => {
-                        Ok(Some(newest))
-                    }
-                    (Ok(Some(proof)), _) if proof.verified.freshness(now) == Freshness::Stale => {
-                        return Decision::AskSession(Stale {
-                            verified: proof.verified,
-                            host,
-                        });
-                    }
-                    (proven, _) => proven.map(|found| found.map(|proof| proof.verified)),
-                }
-            }
-        };
         let nobody = || {
             if !html {
                 return Decision::Reply(self.unauthorized(None, place, &host));
@@ -305,19 +164,13 @@ impl Gate {
             };
             Decision::Reply(self.sign_in(request, place.mode, &host, &back))
         };
-        let caller = match proven {
-            Ok(Some(verified)) => verified,
-            Ok(None) => return nobody(),
-            Err(TokenError::UnknownKey | TokenError::KeysUnavailable) if !keys_fetched => {
-                return Decision::FetchKeys;
-            }
-            Err(error @ TokenError::KeysUnavailable) => {
-                return Decision::Reply(Reply::unavailable(
-                    false,
-                    &format!("Nobody can be recognised: {error}."),
-                ));
-            }
-            Err(error) => return Decision::Reply(self.unauthorized(Some(error), place, &host)),
+        let (caller, by_named_origin) = match self.prove(request, place, &host, now, proof) {
+            Proven::By {
+                caller,
+                named_origin,
+            } => (caller, named_origin),
+            Proven::Nobody => return nobody(),
+            Proven::Otherwise(decision) => return decision,
         };
         // Whatever the workspace: what may not look opens none.
         if let Err(Denied::Scope { needed }) = may(&caller.caller, Action::Open, Object::Nothing) {

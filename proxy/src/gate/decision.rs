@@ -1,0 +1,105 @@
+//! What the gate decides.
+
+use super::{Asked, may_open, prefix};
+use crate::reply::Reply;
+use crate::route::Mode;
+use crate::table::{Route, Workspace};
+use nogoo9_identity::Verified;
+use std::sync::Arc;
+
+/// What is done with a request.
+#[derive(Debug)]
+pub enum Decision {
+    /// Answered here.
+    Reply(Reply),
+    /// Passed to control, as for this host.
+    Control {
+        /// Host that the client asked for.
+        host: String,
+    },
+    /// Passed to a workspace's pod.
+    Open(Opened),
+    /// Answered by what control says of a workspace without pods.
+    Ask(Box<Asked>),
+    /// The bearer token's key is not known: fetch newer keys and ask again.
+    FetchKeys,
+    /// The session of the cookie is not fresh any more: learn whether it goes on, and ask again.
+    AskSession(Stale),
+    /// The caller is proven by a personal access token, which only control knows: learn what it comes
+    /// to, and ask again with [`Gate::decide_for`].
+    AskPersonal,
+}
+
+/// A session that counts only if control says so.
+#[derive(Debug)]
+pub struct Stale {
+    /// What its token says.
+    pub verified: Arc<Verified>,
+    /// Host that the client asked for, as sessions are bound to it.
+    pub host: String,
+}
+
+/// What is known of the session of a cookie beyond its token.
+#[derive(Debug, Clone)]
+pub enum Session {
+    /// Nothing.
+    AsSent,
+    /// It goes on, and this is what its newest token says.
+    GoesOn(Arc<Verified>),
+    /// It is over: the cookie is as good as none.
+    Over,
+}
+
+/// A workspace that the caller may open.
+#[derive(Debug)]
+pub struct Opened {
+    /// The workspace.
+    pub workspace: Arc<Workspace>,
+    /// Who is calling.
+    pub caller: Arc<Verified>,
+    /// How the workspace was reached.
+    pub mode: Mode,
+    /// Host that the client asked for, as sessions are bound to it.
+    pub host: String,
+    /// Whether a person's browser navigates: such requests may be answered with a page.
+    pub html: bool,
+    /// Whether a WebSocket is asked for.
+    pub websocket: bool,
+}
+
+impl Opened {
+    /// What path mode puts before the workspace's own paths.
+    #[must_use]
+    pub fn prefix(&self) -> Option<String> {
+        prefix(self.mode, &self.workspace.id)
+    }
+
+    /// What the waiting page asks for: how things stand.
+    #[must_use]
+    pub fn status(&self) -> Reply {
+        let route = self.workspace.route();
+        Reply::status(
+            route.status.word(),
+            &route.status.message(self.is_owner(&route)),
+        )
+    }
+
+    /// Whether the caller may still open the workspace. While a request waits, its workspace may be
+    /// deleted and its id be taken by somebody else.
+    #[must_use]
+    pub fn is_permitted(&self, route: &Route) -> bool {
+        may_open(&self.caller, route, self.mode)
+    }
+
+    /// Whether the caller owns it.
+    #[must_use]
+    pub fn is_owner(&self, route: &Route) -> bool {
+        self.caller.caller.is(&route.owner)
+    }
+
+    /// Where the waiting page asks how things stand.
+    #[must_use]
+    pub fn status_path(&self) -> String {
+        format!("{}/.nogoo9/status", self.prefix().unwrap_or_default())
+    }
+}
