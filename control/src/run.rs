@@ -241,8 +241,8 @@ impl Control {
         let login = Arc::new(login);
         let most = common.auth_failures;
         let failures = most.map(|most| Arc::new(Failures::per_minute(most, gauges.failures)));
-        let personal = PersonalTokens::new(cluster.clone(), trust.policy.clone())
-            .limited_by(failures.clone());
+        let personal =
+            PersonalTokens::new(cluster.clone(), trust.policy.clone()).limited_by(failures.clone());
         let swept = cluster.clone();
         let tokens = leadership
             .clone()
