@@ -35,17 +35,17 @@ PROVIDERS ?= dev,oidc-provider,zitadel
 login: deps-login ## Sign in with a browser at three providers in turn: ours, oidc-provider, zitadel/oidc's example
 	$(CARGO) build --workspace --bins
 	tests/providers/zitadel/build.sh
-	NOGOO9_TEST_PROVIDER=$(PROVIDERS) $(CARGO) test -p nogoo9-tests --test login
+	NOGOO9_TEST_PROVIDER=$(PROVIDERS) $(CARGO) test --workspace --test login
 
 .PHONY: kill
 kill: deps-test ## kill -9 of control at every call of an upgrade, before and after it, with traffic all along
 	$(CARGO) build --workspace --bins
-	NOGOO9_TEST_KILL=all $(CARGO) test -p nogoo9-tests --test kill
+	NOGOO9_TEST_KILL=all $(CARGO) test --workspace --test kill
 
 .PHONY: noon
 noon: deps-test ## Upgrade 200 workspaces at once, in use, while control is killed; results in target/results/noon
 	$(CARGO) build --workspace --bins
-	NOGOO9_TEST_NOON=200 $(CARGO) test -p nogoo9-tests --test noon
+	NOGOO9_TEST_NOON=200 $(CARGO) test --workspace --test noon
 
 .PHONY: crash
 crash: deps-build ## 200,000 crash schedules of the upgrade engine, each from its seed, in 10 minutes at most
