@@ -8,9 +8,12 @@ use nogoo9_local::apiserver::{ApiServerConfig, Tokens, bind, kubeconfig};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 const NAMESPACE: &str = "nogoo9-workspaces";
+/// Pods here name a node that nobody has made, and are to outlive any test all the same.
+const NODE_GRACE: Duration = Duration::from_secs(24 * 3600);
 
 pub(crate) struct Cluster {
     pub(crate) kubeconfig: PathBuf,
@@ -39,7 +42,8 @@ impl Cluster {
             tokens: tokens(),
         })
         .await
-        .unwrap();
+        .unwrap()
+        .with_node_grace(NODE_GRACE);
         let (address, ca) = (bound.address(), bound.ca_pem().to_owned());
         let stop = CancellationToken::new();
         let serving = tokio::spawn(bound.serve(stop.clone()));
@@ -83,7 +87,7 @@ impl Cluster {
             listen: self.address,
             tokens: tokens(),
         };
-        let bound = bind(config).await.unwrap();
+        let bound = bind(config).await.unwrap().with_node_grace(NODE_GRACE);
         self.stop = CancellationToken::new();
         self.serving = Some(tokio::spawn(bound.serve(self.stop.clone())));
     }
