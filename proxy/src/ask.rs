@@ -4,7 +4,7 @@
 //! request came for. So nothing rests on control believing the proxy, and whoever reaches control
 //! past the proxy learns nothing that their own session does not entitle them to.
 
-use crate::control::Control;
+use crate::control::{self, Control};
 use http::header::{AUTHORIZATION, COOKIE, ORIGIN};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use nogoo9_identity::cookie::{self, CookieNames};
@@ -21,8 +21,6 @@ use tokio::sync::Semaphore;
 const ANSWER: Duration = Duration::from_secs(10);
 /// Longest wait for a start: control writes, and waits a moment for the pod.
 const START: Duration = Duration::from_secs(15);
-/// Longest wait for a connection; control is one hop away.
-const CONNECT: Duration = Duration::from_secs(2);
 /// Most questions at once: a flood of unknown ids must not become a flood at control.
 const MOST: usize = 256;
 /// Longest answer, in bytes.
@@ -99,13 +97,7 @@ impl Asker {
         names: CookieNames,
         scheme: &'static str,
     ) -> Result<Self, reqwest::Error> {
-        let client = reqwest::Client::builder()
-            .connect_timeout(CONNECT)
-            .redirect(reqwest::redirect::Policy::none())
-            // The way to control is inside the cluster.
-            .no_proxy()
-            .user_agent(concat!("nogoo9-proxy/", env!("CARGO_PKG_VERSION")))
-            .build()?;
+        let client = Control::client().build()?;
         Ok(Self {
             control,
             client,
@@ -190,22 +182,13 @@ impl Asker {
     }
 }
 
-async fn read(mut response: reqwest::Response) -> Result<Absent, AskError> {
+async fn read(response: reqwest::Response) -> Result<Absent, AskError> {
     let status = response.status();
     if status == StatusCode::NOT_FOUND {
         return Err(AskError::NotTheirs);
     }
-    let mut body = Vec::new();
-    loop {
-        match response.chunk().await {
-            Ok(Some(chunk)) if body.len() + chunk.len() <= MAX_ANSWER => {
-                body.extend_from_slice(&chunk);
-            }
-            Ok(Some(_)) => return Err(AskError::Unreachable("its answer is too long")),
-            Ok(None) => break,
-            Err(_) => return Err(AskError::Unreachable("its answer broke off")),
-        }
-    }
+    let body = control::body(response, MAX_ANSWER).await;
+    let body = body.map_err(|spoilt| AskError::Unreachable(spoilt.as_str()))?;
     if status == StatusCode::OK {
         return serde_json::from_slice(&body)
             .map_err(|_| AskError::Unreachable("its answer cannot be read"));

@@ -10,6 +10,42 @@ use url::{Host, Url};
 const LOOK_UP_EVERY: Duration = Duration::from_secs(5);
 /// Longest wait for a name server.
 const LOOK_UP: Duration = Duration::from_secs(5);
+/// Longest wait for a connection; control is one hop away.
+const CONNECT: Duration = Duration::from_secs(2);
+
+/// Why an answer of control's is of no use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spoilt {
+    /// Its connection ended before it did.
+    BrokeOff,
+    /// It is longer than any that is meant.
+    TooLong,
+}
+
+impl Spoilt {
+    /// In words for logs.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::BrokeOff => "its answer broke off",
+            Self::TooLong => "its answer is too long",
+        }
+    }
+}
+
+/// All of an answer, of `most` bytes at most.
+///
+/// # Errors
+/// It broke off, or is longer.
+pub(crate) async fn body(mut answer: reqwest::Response, most: usize) -> Result<Vec<u8>, Spoilt> {
+    let mut body = Vec::new();
+    while let Some(chunk) = answer.chunk().await.map_err(|_| Spoilt::BrokeOff)? {
+        if body.len() + chunk.len() > most {
+            return Err(Spoilt::TooLong);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
 
 /// Control's address at the moment. Clones share it.
 #[derive(Debug, Clone)]
@@ -36,6 +72,17 @@ impl Control {
             port,
             address: Arc::new(ArcSwapOption::new(address)),
         }
+    }
+
+    /// What asks control: a client for questions of the proxy's own. How long an answer may take is
+    /// whoever asks to say.
+    pub(crate) fn client() -> reqwest::ClientBuilder {
+        reqwest::Client::builder()
+            .connect_timeout(CONNECT)
+            .redirect(reqwest::redirect::Policy::none())
+            // The way to control is inside the cluster.
+            .no_proxy()
+            .user_agent(concat!("nogoo9-proxy/", env!("CARGO_PKG_VERSION")))
     }
 
     /// The address, once it is known.

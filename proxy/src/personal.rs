@@ -2,7 +2,7 @@
 //! less than a minute. So one that is revoked is out within a minute, and a busy one costs control
 //! little. No key and no list of tokens comes here.
 
-use crate::control::Control;
+use crate::control::{self, Control, Spoilt};
 use moka::sync::Cache;
 use nogoo9_identity::{TokenError, Verified};
 use nogoo9_model::UnixSeconds;
@@ -27,8 +27,6 @@ const QUESTIONS: usize = 64;
 const ANSWER: Duration = Duration::from_secs(5);
 /// Longest wait for an answer, and a place to ask before.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Longest wait for a connection; control is one hop away.
-const CONNECT: Duration = Duration::from_secs(2);
 /// Longest answer, in bytes.
 const MAX_ANSWER: usize = 16 * 1024;
 /// No socket or stream outlives its opening by more, in seconds.
@@ -81,14 +79,7 @@ impl Personal {
     /// # Errors
     /// No HTTP client can be made.
     pub fn new(control: Control) -> Result<Self, reqwest::Error> {
-        let client = reqwest::Client::builder()
-            .connect_timeout(CONNECT)
-            .timeout(ANSWER)
-            .redirect(reqwest::redirect::Policy::none())
-            // The way to control is inside the cluster.
-            .no_proxy()
-            .user_agent(concat!("nogoo9-proxy/", env!("CARGO_PKG_VERSION")))
-            .build()?;
+        let client = Control::client().timeout(ANSWER).build()?;
         Ok(Self {
             control,
             client,
@@ -206,7 +197,7 @@ impl Personal {
     async fn exchange(&self, token: &str) -> Result<Option<Proven>, &'static str> {
         let address = self.control.address().ok_or("its address is not known")?;
         let request = self.client.get(format!("http://{address}{PATH}"));
-        let mut response = request
+        let response = request
             .bearer_auth(token)
             .send()
             .await
@@ -216,13 +207,8 @@ impl Personal {
             401 => return Ok(None),
             _ => return Err("it cannot tell"),
         }
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|_| "its answer broke off")? {
-            if body.len() + chunk.len() > MAX_ANSWER {
-                return Err("its answer is too long");
-            }
-            body.extend_from_slice(&chunk);
-        }
+        let body = control::body(response, MAX_ANSWER).await;
+        let body = body.map_err(Spoilt::as_str)?;
         serde_json::from_slice(&body)
             .map(Some)
             .map_err(|_| "its answer cannot be read")

@@ -2,7 +2,7 @@
 
 use super::Entry;
 use crate::clock::Clock;
-use crate::control::Control;
+use crate::control::{self, Control, Spoilt};
 use crate::metrics::{Metrics, RenewalLabels, Renewed};
 use nogoo9_model::renew::{Answer, Answers, Held, MOST, PATH, Question, VERSION};
 use std::sync::Arc;
@@ -11,8 +11,6 @@ use tokio::sync::{Semaphore, mpsc};
 
 /// Longest wait for control, which waits for the provider for 8 s at most.
 const ANSWER: Duration = Duration::from_secs(11);
-/// Longest wait for a connection; control is one hop away.
-const CONNECT: Duration = Duration::from_secs(2);
 /// Questions under way at once.
 const FLIGHTS: usize = 4;
 /// Longest answer, in bytes.
@@ -50,13 +48,7 @@ impl Flights {
         metrics: Metrics,
         clock: Clock,
     ) -> Result<Self, reqwest::Error> {
-        let client = reqwest::Client::builder()
-            .connect_timeout(CONNECT)
-            .redirect(reqwest::redirect::Policy::none())
-            // The way to control is inside the cluster.
-            .no_proxy()
-            .user_agent(concat!("nogoo9-proxy/", env!("CARGO_PKG_VERSION")))
-            .build()?;
+        let client = Control::client().build()?;
         Ok(Self {
             control,
             client,
@@ -118,17 +110,15 @@ impl Flights {
         };
         let request = self.client.post(format!("http://{address}{PATH}"));
         let response = request.json(&question).send().await;
-        let mut response = response.map_err(|_| AskError::NoAnswer)?;
+        let response = response.map_err(|_| AskError::NoAnswer)?;
         if !response.status().is_success() {
             return Err(AskError::NoAnswer);
         }
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|_| AskError::NoAnswer)? {
-            body.extend_from_slice(&chunk);
-            if body.len() > MAX_ANSWER {
-                return Err(AskError::Unreadable);
-            }
-        }
+        let body = control::body(response, MAX_ANSWER).await;
+        let body = body.map_err(|spoilt| match spoilt {
+            Spoilt::BrokeOff => AskError::NoAnswer,
+            Spoilt::TooLong => AskError::Unreadable,
+        })?;
         let answers: Answers = serde_json::from_slice(&body).map_err(|_| AskError::Unreadable)?;
         if answers.answers.len() == entries.len() {
             Ok(answers.answers)
