@@ -4,8 +4,8 @@ import type { Session } from '../api/types';
 import { Badge } from '../components/Badge';
 import { Button } from '../components/Button';
 import { Loading, Page, Trouble, When } from '../components/Page';
+import rows from '../components/Rows.module.css';
 import { EndDialog, type Ending } from './EndDialog';
-import styles from './Sessions.module.css';
 
 /** Where one is signed in, and how to end that elsewhere. */
 export function SessionsPage() {
@@ -23,7 +23,7 @@ export function SessionsPage() {
         )
       }
     >
-      <p className={styles.lead}>
+      <p className={rows.lead}>
         Each browser that you have signed in with has one. End those that you do not know, or do not use any
         more.
       </p>
@@ -34,7 +34,7 @@ export function SessionsPage() {
           <Button onPress={() => void sessions.refetch()}>Try again</Button>
         </Trouble>
       ) : (
-        <ul className={styles.list} aria-label="Your sessions">
+        <ul className={rows.list} aria-label="Your sessions">
           {sessions.data.sessions.map((session) => (
             <Row key={session.id} session={session} onEnd={() => setEnding({ one: session })} />
           ))}
@@ -48,15 +48,15 @@ export function SessionsPage() {
 function Row({ session, onEnd }: { session: Session; onEnd: () => void }) {
   const about = `begun-${session.id}`;
   return (
-    <li className={styles.row} data-session={session.id} data-current={session.current}>
-      <div className={styles.facts}>
-        <div className={styles.head}>
+    <li className={rows.row} data-session={session.id} data-current={session.current}>
+      <div className={rows.facts}>
+        <div className={rows.head}>
           <h2 id={about}>
             Signed in <When at={session.createdAt} />
           </h2>
           {session.current && <Badge tone="accent">This browser</Badge>}
         </div>
-        <p className={styles.soft}>
+        <p className={rows.soft}>
           <span>
             Last seen about <When at={session.lastSeenAt} />
           </span>

@@ -6,6 +6,7 @@ import { Badge } from '../components/Badge';
 import { Button } from '../components/Button';
 import { Select, TextField } from '../components/Field';
 import { Card, Empty, Loading, Page, Trouble, When } from '../components/Page';
+import rows from '../components/Rows.module.css';
 import { NewToken } from './NewToken';
 import { RevokeDialog } from './RevokeDialog';
 import styles from './Tokens.module.css';
@@ -18,7 +19,7 @@ export function TokensPage() {
   const [revoking, setRevoking] = useState<Token>();
   return (
     <Page title="Access tokens">
-      <p className={styles.lead}>
+      <p className={rows.lead}>
         For scripts, and for agents that cannot sign in. A token speaks for you, within what you let it do.
       </p>
       <Create onCreated={setMade} />
@@ -33,7 +34,7 @@ export function TokensPage() {
           <p>Create one above. It is shown once, and can be revoked here at any time.</p>
         </Empty>
       ) : (
-        <ul className={styles.list} aria-label="Your access tokens">
+        <ul className={rows.list} aria-label="Your access tokens">
           {tokens.data.tokens.map((token) => (
             <Row key={token.id} token={token} onRevoke={() => setRevoking(token)} />
           ))}
@@ -102,14 +103,14 @@ function Create({ onCreated }: { onCreated: (token: CreatedToken) => void }) {
 
 function Row({ token, onRevoke }: { token: Token; onRevoke: () => void }) {
   return (
-    <li className={styles.row} data-token={token.id}>
-      <div className={styles.facts}>
-        <div className={styles.head}>
+    <li className={rows.row} data-token={token.id}>
+      <div className={rows.facts}>
+        <div className={rows.head}>
           <h2>{token.name}</h2>
           <Badge tone={token.expired ? 'bad' : 'soft'}>{ends(token, Date.now())}</Badge>
         </div>
         <p>{reachOf(token)}</p>
-        <p className={styles.soft}>
+        <p className={rows.soft}>
           <span>
             Created <When at={token.createdAt} />
           </span>
