@@ -13,6 +13,7 @@ mod personal_tokens;
 mod pods;
 mod quotas;
 mod records;
+mod secrets;
 mod sessions;
 mod templates;
 

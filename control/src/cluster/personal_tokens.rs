@@ -1,18 +1,22 @@
 //! Personal access tokens, one Secret each, named by the token's hash. Read live: what is revoked is
 //! out at once, whichever control revoked it.
 
+use super::secrets::{Kept, Kind};
 use super::{Cluster, ClusterError, Stored, limited};
-use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
+use kube::api::{PostParams, Preconditions};
 use nogoo9_model::personal_token::{self, PersonalToken};
-use nogoo9_model::{keys, label, name};
+use nogoo9_model::{keys, name};
 
-/// Where in the Secret it is.
-const DATA: &str = "token.json";
-/// Tokens that one call lists.
-const PAGE: u32 = 500;
+const KIND: Kind = Kind {
+    what: "access token",
+    listing: "list access tokens",
+    deleting: "delete access token",
+    label: keys::KIND_PERSONAL_TOKEN,
+    type_: "nogoo9/personal-token",
+    data: "token.json",
+    page: 500,
+};
 
 impl Cluster {
     /// What is kept of the token of that id, read live.
@@ -36,8 +40,7 @@ impl Cluster {
         &self,
         owner: &str,
     ) -> Result<Vec<Stored<PersonalToken>>, ClusterError> {
-        let theirs = format!(",{}={}", keys::USER_SUB, label::owner(owner));
-        let mut tokens = self.list_personal_tokens(&theirs).await?;
+        let mut tokens = self.list_secrets(&KIND, Some(owner), read).await?;
         tokens.retain(|token| token.value.owner == owner);
         Ok(tokens)
     }
@@ -47,29 +50,7 @@ impl Cluster {
     /// # Errors
     /// [`ClusterError`].
     pub async fn personal_tokens(&self) -> Result<Vec<Stored<PersonalToken>>, ClusterError> {
-        self.list_personal_tokens("").await
-    }
-
-    async fn list_personal_tokens(
-        &self,
-        more: &str,
-    ) -> Result<Vec<Stored<PersonalToken>>, ClusterError> {
-        let selector = format!("{}={}{more}", keys::KIND, keys::KIND_PERSONAL_TOKEN);
-        let mut params = ListParams::default().labels(&selector).limit(PAGE);
-        let mut found = Vec::new();
-        loop {
-            let api = self.secrets_api();
-            let page = limited("list", "access tokens", api.list(&params)).await?;
-            found.extend(page.items.iter().filter_map(|secret| {
-                read(secret)
-                    .inspect_err(|error| tracing::warn!(%error, "unreadable access token"))
-                    .ok()
-            }));
-            match page.metadata.continue_ {
-                Some(token) if !token.is_empty() => params = params.continue_token(&token),
-                _ => return Ok(found),
-            }
-        }
+        self.list_secrets(&KIND, None, read).await
     }
 
     /// Keeps a new token. Returns it as it is stored.
@@ -112,18 +93,12 @@ impl Cluster {
         id: &str,
         uid: Option<&str>,
     ) -> Result<(), ClusterError> {
-        let params = DeleteParams {
-            preconditions: uid.map(|uid| Preconditions {
-                uid: Some(uid.to_owned()),
-                resource_version: None,
-            }),
-            ..DeleteParams::default()
-        };
-        let (api, name) = (self.secrets_api(), name::personal_token(id));
-        match limited("delete access token", id, api.delete(&name, &params)).await {
-            Ok(_) | Err(ClusterError::NotFound { .. }) => Ok(()),
-            Err(error) => Err(error),
-        }
+        let only = uid.map(|uid| Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: None,
+        });
+        let name = name::personal_token(id);
+        self.delete_secret(&KIND, id, &name, only).await
     }
 
     fn token_secret(
@@ -132,24 +107,14 @@ impl Cluster {
         read: Option<&Stored<PersonalToken>>,
     ) -> Result<(String, Secret), ClusterError> {
         let id = token.id().to_owned();
-        let data = serde_json::to_vec(token).map_err(|error| malformed(&id, &error.to_string()))?;
-        let labels = [
-            (keys::KIND.to_owned(), keys::KIND_PERSONAL_TOKEN.to_owned()),
-            (keys::USER_SUB.to_owned(), label::owner(&token.owner)),
-        ];
-        let secret = Secret {
-            metadata: ObjectMeta {
-                name: Some(name::personal_token(&id)),
-                namespace: Some(self.namespace.clone()),
-                labels: Some(labels.into()),
-                uid: read.map(|read| read.uid.clone()),
-                resource_version: read.map(|read| read.resource_version.clone()),
-                ..ObjectMeta::default()
-            },
-            type_: Some("nogoo9/personal-token".to_owned()),
-            data: Some([(DATA.to_owned(), ByteString(data))].into()),
-            ..Secret::default()
+        let kept = Kept {
+            name: name::personal_token(&id),
+            owner: &token.owner,
+            labels: Vec::new(),
+            data: KIND.json(&id, token)?,
+            read,
         };
+        let secret = self.secret_of(&KIND, kept);
         Ok((id, secret))
     }
 }
@@ -157,24 +122,11 @@ impl Cluster {
 /// Reads what is kept. A Secret that is not named by the hash in it is none of ours: it would count
 /// for one token and be revoked as another.
 fn read(secret: &Secret) -> Result<Stored<PersonalToken>, ClusterError> {
-    let name = secret.metadata.name.clone().unwrap_or_default();
-    let data = secret.data.as_ref().and_then(|data| data.get(DATA));
-    let data = data.ok_or_else(|| malformed(&name, "the Secret has no token.json"))?;
-    let value: PersonalToken =
-        serde_json::from_slice(&data.0).map_err(|error| malformed(&name, &error.to_string()))?;
-    if !personal_token::is_id(value.id()) || name != name::personal_token(value.id()) {
-        return Err(malformed(&name, "its name is not that of its hash"));
+    let stored: Stored<PersonalToken> = KIND.read(secret)?;
+    let (name, id) = (secret.metadata.name.as_deref(), stored.value.id());
+    if !personal_token::is_id(id) || name != Some(&name::personal_token(id)) {
+        let name = name.unwrap_or_default();
+        return Err(KIND.malformed(name, "its name is not that of its hash".to_owned()));
     }
-    Ok(Stored {
-        value,
-        resource_version: secret.metadata.resource_version.clone().unwrap_or_default(),
-        uid: secret.metadata.uid.clone().unwrap_or_default(),
-    })
-}
-
-fn malformed(object: &str, reason: &str) -> ClusterError {
-    ClusterError::Malformed {
-        object: format!("access token {object}"),
-        reason: reason.to_owned(),
-    }
+    Ok(stored)
 }
