@@ -243,6 +243,26 @@ async fn every_surface_leaves_its_records() {
 }
 
 #[tokio::test]
+async fn a_sign_in_that_does_not_get_as_far_as_the_provider_leaves_its_record() {
+    let (log, _listening) = Log::listen();
+    let world = World::start().await;
+    // Nothing listens there.
+    let control = world.another_at("http://127.0.0.1:1").await;
+    let request = world.http.get(format!("{control}/auth/login?return=%2Fx"));
+    let answer = world.send(request.header("x-forwarded-for", A)).await;
+    assert_eq!(answer.status, 503, "{}", answer.body);
+    let record = [
+        "sign-in",
+        "-",
+        A,
+        "none",
+        "-",
+        "failed: provider_unreachable",
+    ];
+    assert_eq!(log.records(), [record.map(str::to_owned)]);
+}
+
+#[tokio::test]
 async fn what_is_forged_is_limited_and_what_counts_never_is() {
     let (log, _listening) = Log::listen();
     let world = World::start_with(&["--auth-failures-per-minute=1"]).await;

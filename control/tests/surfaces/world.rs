@@ -172,10 +172,16 @@ impl World {
     /// Another control beside it on the same cluster: its URL.
     pub(crate) async fn another(&self, flags: &[&str]) -> String {
         let connection = connect(Some(&self.kubeconfig), Retry::Off).await.unwrap();
-        self.another_on(connection, flags).await
+        self.another_on(connection, &self.issuer, flags).await
     }
 
-    /// The same, whose calls of the API server are written down. It does not lead, so that what it asks
+    /// The same, whose people sign in at another provider.
+    pub(crate) async fn another_at(&self, issuer: &str) -> String {
+        let connection = connect(Some(&self.kubeconfig), Retry::Off).await.unwrap();
+        self.another_on(connection, issuer, &[]).await
+    }
+
+    /// Another control, whose calls of the API server are written down. It does not lead, so that what it asks
     /// of single objects is asked for somebody.
     pub(crate) async fn overheard(&self, flags: &[&str]) -> (String, Calls) {
         let mut connection = connect(Some(&self.kubeconfig), Retry::Off).await.unwrap();
@@ -190,12 +196,13 @@ impl World {
             }
         });
         connection.client = Client::new(overheard, WORKSPACES);
-        (self.another_on(connection, flags).await, calls)
+        let url = self.another_on(connection, &self.issuer, flags).await;
+        (url, calls)
     }
 
-    async fn another_on(&self, connection: Connection, flags: &[&str]) -> String {
+    async fn another_on(&self, connection: Connection, issuer: &str, flags: &[&str]) -> String {
         let (public, port) = listener().await;
-        let settings = settings(port, &self.issuer, &self.kubeconfig, flags);
+        let settings = settings(port, issuer, &self.kubeconfig, flags);
         connection.check(WORKSPACES).await.unwrap();
         let key = SigningKey::generate().unwrap();
         serve(&settings, &connection, key, public, &self.stop).await;
