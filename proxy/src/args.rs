@@ -1,5 +1,8 @@
 //! The proxy's flags and the settings they become.
 
+mod accept;
+
+use crate::accept::Limits;
 use crate::hold::Bounds;
 use clap::{Args as Group, Parser};
 use nogoo9_identity::source::KeySource;
@@ -25,6 +28,9 @@ pub struct Args {
     #[allow(missing_docs)]
     #[command(flatten)]
     pub proxy: ProxyArgs,
+    #[allow(missing_docs)]
+    #[command(flatten)]
+    pub accept: accept::AcceptArgs,
 }
 
 /// What only the proxy has.
@@ -107,6 +113,8 @@ pub struct Settings {
     pub stop_timeout: Duration,
     /// HTTP/2 without TLS.
     pub h2c: bool,
+    /// What clients may do before there is a request.
+    pub accept: Limits,
 }
 
 impl Configure for Args {
@@ -173,6 +181,7 @@ impl Configure for Args {
         );
         let stop_timeout = problems.seconds("stop-timeout", stop_timeout.as_deref(), 10, (0, 300));
         let h2c = problems.switch("h2c", h2c.as_deref(), false);
+        let accept = self.accept.settings(trusted.as_ref(), problems);
         Some(Settings {
             common: common?,
             control: control?,
@@ -189,6 +198,7 @@ impl Configure for Args {
             drain: drain?,
             stop_timeout: stop_timeout?,
             h2c: h2c?,
+            accept: accept?,
         })
     }
 }

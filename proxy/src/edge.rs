@@ -101,6 +101,7 @@ impl ProxyHttp for Edge {
         session: &mut Session,
         ctx: &mut Context,
     ) -> pingora::Result<bool> {
+        crate::accept::reached(session);
         session.set_write_timeout(Some(CLIENT_WRITE));
         ctx.client = self.client(session);
         let mut decision = self
@@ -322,6 +323,10 @@ impl ProxyHttp for Edge {
             ctx.begun();
         }
         self.watch(session, response, ctx);
+        if session.is_process_shutting_down() {
+            // The client is to go on elsewhere.
+            session.set_keepalive(None);
+        }
         // HTTP/1.0 knows no chunks (RFC 9112, section 6.1): there the end of the connection ends it.
         if session.req_header().version == Version::HTTP_10
             && response.remove_header(&TRANSFER_ENCODING).is_some()

@@ -1,12 +1,14 @@
 //! The edge: takes browser HTTP and WebSocket traffic and sends each request to the newest ready pod
 //! of its workspace.
 //!
-//! One request's way: [`gate`] decides, purely, what it is (a workspace's, control's, or answered
+//! A connection's way: [`accept`] takes it, knows its client, and waits for its requests. One
+//! request's way: [`gate`] decides, purely, what it is (a workspace's, control's, or answered
 //! here) and whether its caller may; [`edge`] carries that out with Pingora; [`dial`] and [`hold`]
 //! choose and wait for a pod of the [`table`], which follows the cluster; [`tunnel`] relays
 //! WebSockets; [`sessions`] knows what is open where; where the table knows no pods, control is
 //! asked ([`ask`]), and so it is about personal access tokens ([`personal`]).
 
+pub mod accept;
 pub mod admin;
 pub mod args;
 pub mod ask;

@@ -1,5 +1,8 @@
 //! What is counted. Labels come from closed sets: no ids, no names, no texts of errors.
 
+pub mod accept;
+
+use crate::accept::count::Connections;
 use crate::hold::Holds;
 use crate::sessions::{Kind, Sessions};
 use crate::table::Table;
@@ -157,6 +160,8 @@ pub struct Metrics {
     pub bad_generations: Counter,
     /// Credentials that did not count.
     pub failures: Counted,
+    /// Connections.
+    pub accept: accept::Metrics,
 }
 
 impl Metrics {
@@ -179,6 +184,7 @@ impl Metrics {
             conflicts: Counter::default(),
             bad_generations: Counter::default(),
             failures,
+            accept: accept::Metrics::register(registry),
         };
         registry.register(
             "requests",
@@ -249,6 +255,8 @@ pub struct Gauges {
     pub sessions: Sessions,
     /// Held requests.
     pub holds: Holds,
+    /// Open connections.
+    pub connections: Connections,
     /// The pod watch.
     pub watch: Status,
 }
@@ -257,7 +265,7 @@ impl Collector for Gauges {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let gauge = |n: usize| ConstGauge::new(i64::try_from(n).unwrap_or(i64::MAX));
         let counts = self.watch.counts();
-        let gauges: [(&str, &str, ConstGauge<i64>); 5] = [
+        let gauges: [(&str, &str, ConstGauge<i64>); 7] = [
             (
                 "nogoo9_proxy_routes",
                 "Workspaces in the routing table",
@@ -277,6 +285,16 @@ impl Collector for Gauges {
                 "nogoo9_proxy_held_requests",
                 "Requests that wait for a pod",
                 gauge(self.holds.count()),
+            ),
+            (
+                "nogoo9_proxy_open_connections",
+                "Open connections of clients, WebSockets among them",
+                gauge(self.connections.open()),
+            ),
+            (
+                "nogoo9_proxy_clients",
+                "Client addresses that have a connection open, those behind trusted proxies apart",
+                gauge(self.connections.clients()),
             ),
             (
                 "nogoo9_proxy_watch_failing",

@@ -1,5 +1,7 @@
 //! Puts the parts together, runs them, and stops them in order.
 
+use crate::accept::count::Connections;
+use crate::accept::{self, Acceptor, Stops};
 use crate::admin;
 use crate::args::Settings;
 use crate::ask::Asker;
@@ -24,19 +26,11 @@ use nogoo9_runtime::admin::{Check, Readiness};
 use nogoo9_runtime::limit::Failures;
 use nogoo9_runtime::trust::Trust;
 use nogoo9_runtime::{admin as listener, audit, listen, shutdown::Shutdown};
-use pingora::apps::HttpServerOptions;
-use pingora::listeners::ListenerConfig;
-use pingora::listeners::TcpSocketOptions;
-use pingora::protocols::TcpKeepalive;
-use pingora::protocols::l4::stream::L4BufferSettings;
-use pingora::proxy::ProxyServiceBuilder;
+use pingora::proxy::http_proxy;
 use pingora::server::configuration::ServerConf;
-use pingora::server::{Fds, ListenFds};
-use pingora::services::Service as _;
-use std::os::fd::IntoRawFd as _;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// How often slow conditions (keys, requests in flight) are looked at.
@@ -44,10 +38,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Longest wait for the first list of pods before requests are taken all the same: the console must
 /// be reachable while the API server is not.
 const FIRST_LIST: Duration = Duration::from_secs(10);
-/// Read buffer of a connection, in bytes: an idle socket keeps it.
-const READ_BUFFER: usize = 4096;
-/// Write buffer of a connection, in bytes: one packet.
-const WRITE_BUFFER: usize = 1460;
 /// Unused connections to pods kept, in all.
 const POOL: usize = 2048;
 
@@ -71,7 +61,7 @@ pub fn run(settings: Settings) -> anyhow::Result<()> {
 
 async fn serve(settings: Settings) -> anyhow::Result<()> {
     let shutdown = Shutdown::listen().context("signals cannot be received")?;
-    let public = listen::bind("listen", settings.common.public.listen).await?;
+    let public = accept::bind(settings.common.public.listen, settings.accept.reuse_port)?;
     let admin_listener = listen::bind("admin-listen", settings.common.admin.listen).await?;
     let address = public.local_addr().context("--listen")?;
     let readiness = Readiness::new();
@@ -84,10 +74,15 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
     let metrics = Metrics::new(&mut registry);
     let watch = follow::pods(&settings, &table, &sessions, &metrics).await?;
     let holds = Holds::new(settings.hold);
+    let connections = Connections::new(
+        settings.accept.connections,
+        settings.accept.connections_each,
+    );
     registry.register_collector(Box::new(Gauges {
         table: table.clone(),
         sessions: sessions.clone(),
         holds: holds.clone(),
+        connections: connections.clone(),
         watch: watch.status(),
     }));
 
@@ -109,7 +104,7 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
             sessions.clone(),
             settings.common.admin.token.clone(),
         ));
-    let admin_stop = tokio_util::sync::CancellationToken::new();
+    let admin_stop = CancellationToken::new();
     let admin_task = tokio::spawn(listener::serve(
         admin_listener,
         admin_routes,
@@ -132,16 +127,23 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
     });
 
     let sockets = edge.sockets.clone();
-    let (stop, stopped) = tokio::sync::watch::channel(false);
-    let serving = start(&settings, edge, public, stopped)?;
+    let (leave, leaving) = tokio::sync::watch::channel(false);
+    let closing = CancellationToken::new();
+    let stops = Stops {
+        leaving,
+        closing: closing.clone(),
+    };
+    let serving = tokio::spawn(acceptor(&settings, edge, connections, stops).run(public));
     tracing::info!(%address, url = %settings.common.public.url, "serving");
 
     shutdown.graceful.cancelled().await;
     let stopping = readiness.register("stopping", "this proxy stops");
     stopping.not_ready("this proxy stops");
+    // Clients are told with each answer, so that few are left when the listener closes.
+    let _ = leave.send(true);
     until(&shutdown, tokio::time::sleep(settings.drain)).await;
     // The listener closes, unused connections close, requests in flight go on.
-    let _ = stop.send(true);
+    closing.cancel();
     let ended = sessions.end_all(End::Restart);
     sockets.close();
     tracing::info!(sockets = ended, "the listener is closed");
@@ -240,17 +242,14 @@ pub fn edge(settings: &Settings, shared: Shared) -> anyhow::Result<Edge> {
     })
 }
 
-/// Starts Pingora's listener on a socket that is bound already; it ends in order once `stopped` says
-/// so.
-///
-/// # Errors
-/// The socket cannot be used.
-pub fn start(
+/// What takes connections in front of `edge`, until `stops` say otherwise.
+#[must_use]
+pub fn acceptor(
     settings: &Settings,
     edge: Edge,
-    public: TcpListener,
-    stopped: pingora::server::ShutdownWatch,
-) -> anyhow::Result<tokio::task::JoinHandle<()>> {
+    connections: Connections,
+    stops: Stops,
+) -> Acceptor {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let conf = Arc::new(ServerConf {
         threads,
@@ -259,33 +258,17 @@ pub fn start(
         upstream_keepalive_pool_size: POOL,
         ..ServerConf::default()
     });
-    let mut options = HttpServerOptions::default();
-    options.h2c = settings.h2c;
-    let mut service = ProxyServiceBuilder::new(&conf, edge)
-        .name("edge")
-        .server_options(options)
-        .build();
-    let mut socket = TcpSocketOptions::default();
-    // A client that is gone without a word keeps its socket no longer than this.
-    socket.tcp_keepalive = Some(TcpKeepalive {
-        idle: Duration::from_secs(60),
-        interval: Duration::from_secs(10),
-        count: 6,
-        user_timeout: Duration::from_secs(120),
-    });
-    let name = public.local_addr().context("--listen")?.to_string();
-    service.add_listener(
-        ListenerConfig::tcp(name.clone())
-            .tcp_socket_options(socket)
-            .l4_buffer(L4BufferSettings::new(READ_BUFFER, WRITE_BUFFER)),
-    );
-    // Bound by us, so that a port in use is an error with the flag's name and not a panic.
-    let mut fds = Fds::new();
-    fds.add(name, public.into_std().context("--listen")?.into_raw_fd());
-    let fds: ListenFds = Arc::new(fds.into());
-    Ok(tokio::spawn(async move {
-        service.start_service(Some(fds), stopped, 1).await;
-    }))
+    let metrics = edge.metrics.accept.clone();
+    let app = http_proxy(&conf, edge);
+    Acceptor::new(
+        app,
+        settings.accept.clone(),
+        settings.trusted.clone(),
+        settings.h2c,
+        connections,
+        metrics,
+        stops,
+    )
 }
 
 /// What tells who calls: bearer tokens as control checks them, sessions by control's public keys.

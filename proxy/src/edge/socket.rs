@@ -198,8 +198,8 @@ async fn take(session: &mut Session) -> Option<Stream> {
     // A handshake has no body; one that is announced all the same is not waited for any longer.
     let left = tokio::time::timeout(FIRST_WRITE, taken.reuse()).await;
     let (stream, early) = left.ok()?.ok().flatten()?.into_parts();
-    if early.is_some_and(|early| !early.is_empty()) {
-        let mut stream = stream;
+    let (mut stream, waiting) = crate::accept::release(stream);
+    if waiting > 0 || early.is_some_and(|early| !early.is_empty()) {
         let refusal = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
         let _ = tokio::time::timeout(FIRST_WRITE, stream.write_all(refusal)).await;
         return None;

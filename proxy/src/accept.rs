@@ -1,0 +1,305 @@
+//! What happens to a client's connection before there is a request: our accept loop, and what stands
+//! between the socket and Pingora.
+//!
+//! In order: it is counted ([`count`]); a trusted proxy says whose it is ([`proxy_protocol`]); its
+//! client is counted; what it goes over is set up ([`wire`]); and each head of an HTTP/1 request is
+//! awaited, with its deadlines and bounds ([`head`], [`connection`]), before Pingora is asked.
+
+pub mod connection;
+pub mod count;
+pub mod head;
+mod listener;
+pub mod proxy_protocol;
+mod refusal;
+mod told;
+pub mod wire;
+
+use crate::edge::Edge;
+use crate::metrics::accept::{Metrics, Refused};
+use connection::{Came, Connection, Deadlines, Lost, Speaks};
+use count::{Admitted, Connections, Full};
+use head::Bounds;
+use nogoo9_runtime::client::TrustedProxies;
+use pingora::apps::{HttpPersistentSettings, HttpServerApp, ServerApp};
+use pingora::protocols::http::ServerSession;
+use pingora::proxy::HttpProxy;
+use pingora::server::ShutdownWatch;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use wire::Wire;
+
+pub use connection::{reached, release};
+pub use listener::bind;
+
+/// Longest wait after `accept` has failed, for files to be closed.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long a client that is refused is still read from, so that its answer arrives.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// What clients may do before there is a request.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Whether trusted proxies say whose a connection is (`--proxy-protocol`).
+    pub proxy_protocol: bool,
+    /// Whether others may listen on the same address (`--reuse-port`).
+    pub reuse_port: bool,
+    /// Most open connections; `None`: any number.
+    pub connections: Option<NonZeroUsize>,
+    /// Most open connections of one client; `None`: any number.
+    pub connections_each: Option<NonZeroUsize>,
+    /// How long a client may take.
+    pub deadlines: Deadlines,
+    /// How large a head may be.
+    pub bounds: Bounds,
+}
+
+/// How the accept layer is told to stop.
+#[derive(Debug, Clone)]
+pub struct Stops {
+    /// The proxy will stop: answers say that their connection closes.
+    pub leaving: ShutdownWatch,
+    /// It stops: nothing new is taken, and connections between two requests close.
+    pub closing: CancellationToken,
+}
+
+/// Takes connections and serves them.
+pub struct Acceptor {
+    app: Arc<HttpProxy<Edge>>,
+    limits: Limits,
+    trusted: TrustedProxies,
+    /// Whether HTTP/2 is spoken in clear.
+    h2c: bool,
+    connections: Connections,
+    metrics: Metrics,
+    stops: Stops,
+    tasks: TaskTracker,
+}
+
+impl Acceptor {
+    /// An acceptor in front of `app`.
+    #[must_use]
+    pub fn new(
+        app: HttpProxy<Edge>,
+        limits: Limits,
+        trusted: TrustedProxies,
+        h2c: bool,
+        connections: Connections,
+        metrics: Metrics,
+        stops: Stops,
+    ) -> Self {
+        Self {
+            app: Arc::new(app),
+            limits,
+            trusted,
+            h2c,
+            connections,
+            metrics,
+            stops,
+            tasks: TaskTracker::new(),
+        }
+    }
+
+    /// Serves until it is told to stop, and then until the last connection has ended.
+    pub async fn run(self, listener: TcpListener) {
+        let this = Arc::new(self);
+        let leaving = async {
+            let mut leaving = this.stops.leaving.clone();
+            // An error: whoever could say so is gone, which says the same.
+            let _ = leaving.wait_for(|leaving| *leaving).await;
+            // From now on each request is told so by its session.
+            this.app.http_cleanup().await;
+            std::future::pending().await
+        };
+        tokio::select! {
+            () = this.accept(&listener) => {}
+            () = leaving => {}
+        }
+        // Who has been let in by the system already is served.
+        listener::drain(listener, |tcp, peer| this.take(tcp, peer));
+        this.app.http_cleanup().await;
+        this.tasks.close();
+        this.tasks.wait().await;
+    }
+
+    async fn accept(self: &Arc<Self>, listener: &TcpListener) {
+        loop {
+            let came = tokio::select! {
+                came = listener.accept() => came,
+                () = self.stops.closing.cancelled() => return,
+            };
+            match came {
+                Ok((tcp, peer)) => self.take(tcp, peer),
+                Err(error) if listener::is_of_one(&error) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "no connection can be taken; is the limit of open files too low?");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn take(self: &Arc<Self>, tcp: TcpStream, peer: SocketAddr) {
+        self.metrics.accepted();
+        match self.connections.admit() {
+            Ok(admitted) => {
+                let this = self.clone();
+                self.tasks
+                    .spawn(async move { this.serve(tcp, peer, admitted).await });
+            }
+            Err(full) => self.refused(full, peer),
+        }
+    }
+
+    /// Closed without an answer: one in clear would be noise where TLS begins, and to hear the request
+    /// first would cost what the bound is to save.
+    fn refused(&self, full: Full, client: SocketAddr) {
+        let reason = match full {
+            Full::Total => Refused::Total,
+            Full::Client => Refused::Client,
+        };
+        self.metrics.refused(reason);
+        tracing::debug!(%client, ?reason, "too many connections");
+    }
+
+    async fn serve(&self, mut tcp: TcpStream, peer: SocketAddr, mut admitted: Admitted) {
+        let Some(client) = self.client(&mut tcp, peer).await else {
+            return;
+        };
+        if let Some(client) = client.counted
+            && let Err(full) = admitted.is_of(client.ip())
+        {
+            return self.refused(full, client);
+        }
+        let client = client.address;
+        // TLS comes here: it turns the socket into another wire, and says what is spoken over it.
+        let wire = Wire::Clear(tcp);
+        let speaks = if self.h2c {
+            Speaks::Either
+        } else {
+            Speaks::Http1
+        };
+        let connection = Connection::new(wire, client, None, admitted, self.metrics.clone());
+        let connection = Box::new(connection);
+        match self
+            .next(connection, speaks, self.limits.deadlines.first)
+            .await
+        {
+            Some((connection, Came::Request)) => self.http1(connection).await,
+            Some((connection, Came::Http2)) => {
+                self.app.process_new(connection, &self.stops.leaving).await;
+            }
+            Some((_, Came::Nothing)) | None => {}
+        }
+    }
+
+    /// Serves requests, one after the other, the head of the first of which has come.
+    async fn http1(&self, mut connection: Box<Connection>) {
+        let mut kept: Option<HttpPersistentSettings> = None;
+        loop {
+            let mut session = ServerSession::new_http1(connection);
+            match kept {
+                Some(kept) => kept.apply_to_session(&mut session),
+                None => session.set_keepalive(Some(self.limits.deadlines.idle.as_secs())),
+            }
+            let served = self
+                .app
+                .process_new_http(session, &self.stops.leaving)
+                .await;
+            let Some((stream, persistent)) = served.map(|served| served.consume()) else {
+                return;
+            };
+            let Some(again) = connection::take(stream) else {
+                return;
+            };
+            kept = persistent;
+            let next = self.next(again, Speaks::Http1, self.limits.deadlines.idle);
+            match next.await {
+                Some((again, Came::Request)) => connection = again,
+                _ => return,
+            }
+        }
+    }
+
+    /// Waits for the next request. `None`: there is none, and the connection is closed.
+    async fn next(
+        &self,
+        mut connection: Box<Connection>,
+        speaks: Speaks,
+        wait: Duration,
+    ) -> Option<(Box<Connection>, Came)> {
+        let Limits {
+            deadlines, bounds, ..
+        } = &self.limits;
+        let closing = self.stops.closing.cancelled();
+        match connection
+            .next(speaks, wait, deadlines, bounds, closing)
+            .await
+        {
+            Ok(came) => Some((connection, came)),
+            Err(lost) => {
+                self.lost(*connection, lost).await;
+                None
+            }
+        }
+    }
+
+    async fn lost(&self, connection: Connection, lost: Lost) {
+        self.metrics.refused(refusal::reason(lost));
+        let Some(status) = refusal::status(lost) else {
+            return;
+        };
+        refusal::tell(&connection, status, lost);
+        let answer = refusal::answer(status, &lost.to_string());
+        connection.refuse(&answer, tokio::time::sleep(LINGER)).await;
+    }
+}
+
+/// Whose a connection is.
+struct Client {
+    address: SocketAddr,
+    /// By whom it counts; `None`: it stands for many.
+    counted: Option<SocketAddr>,
+}
+
+impl Acceptor {
+    /// Whose the connection is; `None`: nobody's, it is to be closed.
+    async fn client(&self, tcp: &mut TcpStream, peer: SocketAddr) -> Option<Client> {
+        if !self.trusted.trust(peer.ip()) {
+            return Some(Client {
+                address: peer,
+                counted: Some(peer),
+            });
+        }
+        let stands_for_many = Client {
+            address: peer,
+            counted: None,
+        };
+        if !self.limits.proxy_protocol {
+            return Some(stands_for_many);
+        }
+        let told = tokio::time::timeout(self.limits.deadlines.first, told::read(tcp)).await;
+        match told {
+            Ok(Ok(Some(client))) => Some(Client {
+                address: client,
+                // Another trusted proxy behind the one in front stands for many all the same.
+                counted: (!self.trusted.trust(client.ip())).then_some(client),
+            }),
+            Ok(Ok(None)) => Some(stands_for_many),
+            Ok(Err(told::Untold::Gone)) => None,
+            Ok(Err(told::Untold::Malformed(error))) => {
+                self.metrics.refused(Refused::ProxyHeader);
+                tracing::warn!(%peer, %error, "a trusted proxy did not say whose its connection is; does it send the PROXY protocol?");
+                None
+            }
+            Err(_) => {
+                self.metrics.refused(Refused::ProxyHeader);
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,456 @@
+//! A client's connection as Pingora sees it.
+//!
+//! Heads of HTTP/1 requests are read here, by [`Connection::next`], before Pingora gets them: so their
+//! bounds and deadlines are ours, and a connection that is idle, or slow with its head, costs no more
+//! than its socket and what it has sent. What belongs to the request after it is kept back until
+//! that is awaited: so a client may send several at once, one after another is answered, and a client
+//! that leaves meanwhile is still noticed.
+
+use super::count::Admitted;
+use super::head::{Body, Bounds, Head, Scanner, Unacceptable};
+use super::wire::Wire;
+use crate::metrics::By;
+use crate::metrics::accept::Metrics;
+use async_trait::async_trait;
+use bytes::{Buf as _, BytesMut};
+use pingora::protocols::l4::socket::SocketAddr as Address;
+use pingora::protocols::raw_connect::ProxyDigest;
+use pingora::protocols::tls::SslDigest;
+use pingora::protocols::{
+    ALPN, GetProxyDigest, GetSocketDigest, GetTimingDigest, Peek, Shutdown, SocketDigest, Ssl,
+    Stream, TimingDigest, UniqueID, UniqueIDType,
+};
+use pingora::proxy::Session;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::{Duration, SystemTime};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufWriter, ReadBuf};
+use tokio::time::Instant;
+
+/// Write buffer, in bytes: one packet.
+const WRITE_BUFFER: usize = 1460;
+/// What is read at once while a head comes, in bytes: most are shorter.
+const CHUNK: usize = 2048;
+/// What HTTP/2 begins with (RFC 9113, section 3.4).
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// How long a client may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deadlines {
+    /// To the first byte on a new connection.
+    pub first: Duration,
+    /// From the first byte of a head to its last.
+    pub head: Duration,
+    /// Between two requests.
+    pub idle: Duration,
+}
+
+/// What a connection may begin with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Speaks {
+    /// HTTP/1.
+    Http1,
+    /// HTTP/2.
+    Http2,
+    /// Either; its first bytes tell (h2c with prior knowledge).
+    Either,
+}
+
+/// What has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Came {
+    /// The head of an HTTP/1 request.
+    Request,
+    /// The preface of HTTP/2.
+    Http2,
+    /// Nothing: the client has closed the connection, or it broke.
+    Nothing,
+}
+
+/// Why nothing more is awaited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Lost {
+    /// Not a single byte came in time.
+    #[error("nothing came in time")]
+    Silent,
+    /// A part of a head came, and the rest not in time.
+    #[error("The request took too long to arrive.")]
+    Slow,
+    /// The head is not taken.
+    #[error(transparent)]
+    Unacceptable(#[from] Unacceptable),
+    /// It was to be HTTP/2 and is not.
+    #[error("this is not HTTP/2")]
+    NotHttp2,
+}
+
+/// A connection from its first request on.
+#[derive(Debug)]
+pub struct Connection {
+    wire: BufWriter<Wire>,
+    /// What has come and was not handed on yet.
+    buffer: BytesMut,
+    /// Bytes that may be handed on before the next head is awaited; `None`: all that come.
+    allowed: Option<u64>,
+    /// Whether the request has come to our hooks, or its answer was noted: Pingora answers some alone.
+    noted: AtomicBool,
+    metrics: Metrics,
+    alpn: ALPN,
+    tls: Option<Arc<SslDigest>>,
+    socket: Arc<SocketDigest>,
+    established: SystemTime,
+    /// Whatever becomes of the connection, it counts for as long as it is open.
+    _admitted: Admitted,
+}
+
+impl Connection {
+    /// A connection of `client`, over which nothing of HTTP has come yet.
+    #[must_use]
+    pub fn new(
+        wire: Wire,
+        client: SocketAddr,
+        tls: Option<Arc<SslDigest>>,
+        admitted: Admitted,
+        metrics: Metrics,
+    ) -> Self {
+        let socket = SocketDigest::from_raw_fd(wire.id());
+        // Who says that is whom we believe; the socket knows only who connected.
+        let _ = socket.peer_addr.set(Some(Address::Inet(client)));
+        Self {
+            wire: BufWriter::with_capacity(WRITE_BUFFER, wire),
+            buffer: BytesMut::new(),
+            allowed: None,
+            noted: AtomicBool::new(true),
+            metrics,
+            alpn: ALPN::H1,
+            tls,
+            socket: Arc::new(socket),
+            established: SystemTime::now(),
+            _admitted: admitted,
+        }
+    }
+
+    /// Waits for the next request: `first` or `idle` until it begins, then `head` until its head is
+    /// whole. Waits no longer for one that has not begun once `closing` returns.
+    ///
+    /// # Errors
+    /// It did not come, or not as it should.
+    pub async fn next(
+        &mut self,
+        speaks: Speaks,
+        wait: Duration,
+        deadlines: &Deadlines,
+        bounds: &Bounds,
+        closing: impl Future<Output = ()>,
+    ) -> Result<Came, Lost> {
+        let mut closing = std::pin::pin!(closing);
+        let mut scanner = Scanner::default();
+        let mut speaks = speaks;
+        let mut begun = !self.buffer.is_empty();
+        let mut until = Instant::now() + if begun { deadlines.head } else { wait };
+        loop {
+            match (speaks, self.preface()) {
+                (Speaks::Http2 | Speaks::Either, Some(true)) => {
+                    self.alpn = ALPN::H2;
+                    self.allowed = None;
+                    return Ok(Came::Http2);
+                }
+                (Speaks::Http2, Some(false)) => return Err(Lost::NotHttp2),
+                (Speaks::Either, Some(false)) => speaks = Speaks::Http1,
+                _ => {}
+            }
+            if speaks == Speaks::Http1
+                && let Some(head) = scanner.scan(&self.buffer, bounds)?
+            {
+                self.hand_on(head);
+                return Ok(Came::Request);
+            }
+            let came = tokio::select! {
+                biased;
+                came = poll_fn(|cx| self.poll_fill(cx)) => came,
+                () = tokio::time::sleep_until(until) => {
+                    return Err(if begun { Lost::Slow } else { Lost::Silent });
+                }
+                () = &mut closing, if !begun => return Ok(Came::Nothing),
+            };
+            if !matches!(came, Ok(1..)) {
+                return Ok(Came::Nothing);
+            }
+            if !begun {
+                begun = true;
+                until = Instant::now() + deadlines.head;
+            }
+        }
+    }
+
+    /// Whether what has come is the preface of HTTP/2; `None`: it may become it.
+    fn preface(&self) -> Option<bool> {
+        let common = self.buffer.len().min(PREFACE.len());
+        if self.buffer.get(..common) != PREFACE.get(..common) {
+            return Some(false);
+        }
+        (common == PREFACE.len()).then_some(true)
+    }
+
+    /// From here on the request is Pingora's.
+    fn hand_on(&mut self, head: Head) {
+        self.allowed = match head.body {
+            Body::Bytes(body) => Some(body.saturating_add(head.length as u64)),
+            Body::Open => None,
+        };
+        *self.noted.get_mut() = false;
+    }
+
+    /// Reads what is there into the buffer.
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let mut chunk = [MaybeUninit::uninit(); CHUNK];
+        let mut chunk = ReadBuf::uninit(&mut chunk);
+        ready!(Pin::new(&mut self.wire).poll_read(cx, &mut chunk))?;
+        self.buffer.extend_from_slice(chunk.filled());
+        Poll::Ready(Ok(chunk.filled().len()))
+    }
+
+    /// Reads at most `room` bytes, past the buffer.
+    fn poll_part(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+        room: usize,
+    ) -> Poll<io::Result<usize>> {
+        let wire = Pin::new(&mut self.wire);
+        let before = buf.filled().len();
+        if room >= buf.remaining() {
+            ready!(wire.poll_read(cx, buf))?;
+            return Poll::Ready(Ok(buf.filled().len() - before));
+        }
+        let mut part = ReadBuf::new(buf.initialize_unfilled_to(room));
+        ready!(wire.poll_read(cx, &mut part))?;
+        let came = part.filled().len();
+        buf.advance(came);
+        Poll::Ready(Ok(came))
+    }
+
+    /// Lets everything through from now on, as another protocol needs it. Returns how many bytes the
+    /// client has sent already.
+    fn release(&mut self) -> usize {
+        self.allowed = None;
+        self.buffer.len()
+    }
+
+    /// Notes an answer to a request that has not come to our hooks.
+    fn note(&mut self, answer: &[u8]) {
+        *self.noted.get_mut() = true;
+        let status = answer
+            .strip_prefix(b"HTTP/1.1 ")
+            .and_then(|rest| rest.get(..3));
+        let status = status.and_then(|status| std::str::from_utf8(status).ok()?.parse().ok());
+        let Some(status) = status else { return };
+        self.metrics.alone(status);
+        tracing::info!(
+            target: "access",
+            client = ?self.client(),
+            status,
+            by = ?By::Proxy,
+            "not a request"
+        );
+    }
+
+    pub(super) fn client(&self) -> Option<IpAddr> {
+        Some(self.socket.peer_addr()?.as_inet()?.ip())
+    }
+
+    /// Answers and closes, so that the answer arrives although the client may still be sending: what it
+    /// sends is read and dropped for as long as `linger` returns not.
+    pub async fn refuse(mut self, answer: &[u8], linger: impl Future<Output = ()>) {
+        let closing = async {
+            self.wire.write_all(answer).await?;
+            self.wire.flush().await?;
+            // Where TLS is, this also says that nothing is cut off.
+            self.wire.shutdown().await?;
+            while poll_fn(|cx| self.poll_fill(cx)).await? > 0 {
+                self.buffer.clear();
+            }
+            io::Result::Ok(())
+        };
+        tokio::select! {
+            _ = closing => {}
+            () = linger => {}
+        }
+    }
+}
+
+/// Notes that a request has come to our hooks.
+pub fn reached(session: &Session) {
+    if let pingora::protocols::http::ServerSession::H1(client) = session.as_downstream()
+        && let Some(connection) = of(client.stream())
+    {
+        connection.noted.store(true, Ordering::Relaxed);
+    }
+}
+
+fn of(stream: &Stream) -> Option<&Connection> {
+    // Of what is in the box, not of the box.
+    (**stream).as_any().downcast_ref()
+}
+
+/// Lets everything through from now on, over a connection that was taken out of Pingora. Also says how
+/// many bytes the client has sent already that were not read yet.
+#[must_use]
+pub fn release(stream: Stream) -> (Stream, usize) {
+    if of(&stream).is_none() {
+        return (stream, 0);
+    }
+    match take(stream) {
+        Some(mut connection) => {
+            let waiting = connection.release();
+            (connection, waiting)
+        }
+        // Looked at above.
+        None => (Box::new(std::io::Cursor::new(Vec::new())), 0),
+    }
+}
+
+/// The connection that Pingora had; `None`: it was none of ours.
+#[must_use]
+pub fn take(stream: Stream) -> Option<Box<Connection>> {
+    stream.into_any().downcast().ok()
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let room = match this.allowed {
+            Some(0) => {
+                // What is read here looks whether the client is still there. If it sends its next
+                // request, it is.
+                while this.buffer.is_empty() {
+                    if ready!(this.poll_fill(cx))? == 0 {
+                        return Poll::Ready(Ok(()));
+                    }
+                }
+                return Poll::Pending;
+            }
+            Some(allowed) => usize::try_from(allowed).unwrap_or(usize::MAX),
+            None => usize::MAX,
+        };
+        let came = if this.buffer.is_empty() {
+            ready!(this.poll_part(cx, buf, room))?
+        } else {
+            let came = room.min(buf.remaining()).min(this.buffer.len());
+            buf.put_slice(this.buffer.get(..came).unwrap_or_default());
+            this.buffer.advance(came);
+            if this.buffer.is_empty() {
+                // Nobody needs its memory while a body flows, or while the connection is idle.
+                this.buffer = BytesMut::new();
+            }
+            came
+        };
+        if let Some(allowed) = &mut this.allowed {
+            *allowed -= came as u64;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        if !*this.noted.get_mut() {
+            this.note(buf);
+        }
+        Pin::new(&mut this.wire).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().wire).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.wire.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().wire).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().wire).poll_shutdown(cx)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // As Pingora's own streams do: what was written last goes out, if there is room for it.
+        let mut cx = Context::from_waker(Waker::noop());
+        let _ = Pin::new(&mut self.wire).poll_flush(&mut cx);
+    }
+}
+
+#[async_trait]
+impl Shutdown for Connection {
+    async fn shutdown(&mut self) {
+        if let Err(error) = AsyncWriteExt::shutdown(self).await {
+            tracing::debug!(%error, "a connection was closed before its end");
+        }
+    }
+}
+
+impl UniqueID for Connection {
+    fn id(&self) -> UniqueIDType {
+        self.wire.get_ref().id()
+    }
+}
+
+impl Ssl for Connection {
+    fn get_ssl_digest(&self) -> Option<Arc<SslDigest>> {
+        self.tls.clone()
+    }
+
+    fn selected_alpn_proto(&self) -> Option<ALPN> {
+        Some(self.alpn.clone())
+    }
+}
+
+impl Peek for Connection {}
+
+impl GetTimingDigest for Connection {
+    fn get_timing_digest(&self) -> Vec<Option<TimingDigest>> {
+        vec![Some(TimingDigest {
+            established_ts: self.established,
+            ..TimingDigest::default()
+        })]
+    }
+}
+
+impl GetProxyDigest for Connection {
+    fn get_proxy_digest(&self) -> Option<Arc<ProxyDigest>> {
+        None
+    }
+}
+
+impl GetSocketDigest for Connection {
+    fn get_socket_digest(&self) -> Option<Arc<SocketDigest>> {
+        Some(self.socket.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests;

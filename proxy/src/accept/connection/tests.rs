@@ -1,0 +1,283 @@
+use super::*;
+use crate::accept::count::Connections;
+use std::future::pending;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::{TcpListener, TcpStream};
+
+const BOUNDS: Bounds = Bounds {
+    target: 100,
+    section: 1000,
+    fields: 10,
+};
+const LONG: Duration = Duration::from_secs(60);
+const PATIENT: Deadlines = Deadlines {
+    first: LONG,
+    head: LONG,
+    idle: LONG,
+};
+
+async fn pair() -> (TcpStream, Connection) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let client = TcpStream::connect(address).await.unwrap();
+    let (served, peer) = listener.accept().await.unwrap();
+    let admitted = Connections::new(None, None).admit().unwrap();
+    let metrics = Metrics::default();
+    let connection = Connection::new(Wire::Clear(served), peer, None, admitted, metrics);
+    (client, connection)
+}
+
+async fn next(connection: &mut Connection, speaks: Speaks) -> Result<Came, Lost> {
+    connection
+        .next(speaks, LONG, &PATIENT, &BOUNDS, pending())
+        .await
+}
+
+/// All that may be read before the next request is awaited.
+async fn handed_on(connection: &mut Connection) -> Vec<u8> {
+    let mut read = Vec::new();
+    while connection.allowed != Some(0) {
+        let mut part = [0; 7];
+        let n = connection.read(&mut part).await.unwrap();
+        read.extend_from_slice(&part[..n]);
+    }
+    read
+}
+
+#[tokio::test]
+async fn requests_that_came_together_are_handed_on_one_by_one() {
+    let (mut client, mut connection) = pair().await;
+    let (get, post) = (
+        "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        "POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nthe body.",
+    );
+    client
+        .write_all([get, post, get].concat().as_bytes())
+        .await
+        .unwrap();
+    for request in [get, post, get] {
+        assert_eq!(
+            next(&mut connection, Speaks::Http1).await,
+            Ok(Came::Request)
+        );
+        assert_eq!(handed_on(&mut connection).await, request.as_bytes());
+        let mut probe = [0; 1];
+        let looks = poll_fn(|cx| {
+            let mut probe = ReadBuf::new(&mut probe);
+            Poll::Ready(Pin::new(&mut connection).poll_read(cx, &mut probe))
+        });
+        assert!(looks.await.is_pending());
+    }
+    drop(client);
+    assert_eq!(
+        next(&mut connection, Speaks::Http1).await,
+        Ok(Came::Nothing)
+    );
+}
+
+#[tokio::test]
+async fn a_body_arrives_as_it_was_sent_and_no_further() {
+    let (mut client, mut connection) = pair().await;
+    let body: Vec<u8> = (0..200_000u32).map(|n| n.to_le_bytes()[0]).collect();
+    let head = format!("PUT / HTTP/1.1\r\nContent-Length: {}\r\n\r\n", body.len());
+    let whole = [head.as_bytes(), &body].concat();
+    let sending = tokio::spawn({
+        let whole = whole.clone();
+        async move {
+            client.write_all(&whole).await.unwrap();
+            client.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+            client
+        }
+    });
+    assert_eq!(
+        next(&mut connection, Speaks::Http1).await,
+        Ok(Came::Request)
+    );
+    assert!(handed_on(&mut connection).await == whole);
+    let _client = sending.await.unwrap();
+    assert_eq!(
+        next(&mut connection, Speaks::Http1).await,
+        Ok(Came::Request)
+    );
+}
+
+#[tokio::test]
+async fn who_leaves_while_the_answer_is_awaited_is_noticed() {
+    let (mut client, mut connection) = pair().await;
+    client.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+    assert_eq!(
+        next(&mut connection, Speaks::Http1).await,
+        Ok(Came::Request)
+    );
+    handed_on(&mut connection).await;
+    drop(client);
+    assert_eq!(connection.read(&mut [0; 1]).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn another_protocol_gets_all_that_comes() {
+    let (mut client, mut connection) = pair().await;
+    let head = "GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n";
+    client.write_all(head.as_bytes()).await.unwrap();
+    client.write_all(b"too early").await.unwrap();
+    assert_eq!(
+        next(&mut connection, Speaks::Http1).await,
+        Ok(Came::Request)
+    );
+    let mut read = vec![0; head.len()];
+    connection.read_exact(&mut read).await.unwrap();
+    assert_eq!(read, head.as_bytes());
+    let mut rest = [0; 9];
+    connection.read_exact(&mut rest).await.unwrap();
+    assert_eq!(&rest, b"too early");
+}
+
+#[tokio::test]
+async fn http2_is_known_by_what_it_begins_with() {
+    for (speaks, sent, wanted) in [
+        (Speaks::Either, &PREFACE[..], Ok(Came::Http2)),
+        (Speaks::Http2, &PREFACE[..], Ok(Came::Http2)),
+        (Speaks::Either, b"GET / HTTP/1.0\r\n\r\n", Ok(Came::Request)),
+        (Speaks::Either, b"PRI / HTTP/1.1\r\n\r\n", Ok(Came::Request)),
+        (Speaks::Http1, &PREFACE[..], Ok(Came::Request)),
+        (
+            Speaks::Http2,
+            b"GET / HTTP/1.1\r\n\r\n",
+            Err(Lost::NotHttp2),
+        ),
+    ] {
+        let (mut client, mut connection) = pair().await;
+        for byte in sent {
+            client.write_all(&[*byte]).await.unwrap();
+        }
+        assert_eq!(next(&mut connection, speaks).await, wanted, "{speaks:?}");
+        if wanted == Ok(Came::Http2) {
+            // It is for HTTP/2 to read.
+            let mut preface = [0; PREFACE.len()];
+            connection.read_exact(&mut preface).await.unwrap();
+            assert_eq!(&preface, PREFACE);
+        }
+    }
+}
+
+#[tokio::test]
+async fn deadlines() {
+    const SHORT: Duration = Duration::from_millis(20);
+    let hasty = Deadlines {
+        head: SHORT,
+        ..PATIENT
+    };
+    for (speaks, sent, wait, deadlines, wanted) in [
+        (Speaks::Http1, "", SHORT, PATIENT, Lost::Silent),
+        (Speaks::Http2, "", SHORT, PATIENT, Lost::Silent),
+        (
+            Speaks::Http1,
+            "GET / HTTP/1.1\r\nHost: x\r\n",
+            LONG,
+            hasty,
+            Lost::Slow,
+        ),
+        (Speaks::Http1, "G", LONG, hasty, Lost::Slow),
+        (
+            Speaks::Either,
+            "PRI * HTTP/2.0\r\n\r\nSM",
+            LONG,
+            hasty,
+            Lost::Slow,
+        ),
+        (
+            Speaks::Http2,
+            "PRI * HTTP/2.0\r\n\r\nSM",
+            LONG,
+            hasty,
+            Lost::Slow,
+        ),
+    ] {
+        let (mut client, mut connection) = pair().await;
+        client.write_all(sent.as_bytes()).await.unwrap();
+        let came = connection.next(speaks, wait, &deadlines, &BOUNDS, pending());
+        assert_eq!(came.await, Err(wanted), "{sent:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_deadline_is_for_the_whole_head_however_much_comes_meanwhile() {
+    let (mut client, mut connection) = pair().await;
+    let deadlines = Deadlines {
+        head: Duration::from_millis(100),
+        ..PATIENT
+    };
+    let dripping = tokio::spawn(async move {
+        client.write_all(b"GET / HTTP/1.1\r\na: ").await.unwrap();
+        // As long as somebody reads.
+        while client.write_all(b"a").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+    let large = Bounds {
+        section: usize::MAX / 2,
+        ..BOUNDS
+    };
+    let came = connection.next(Speaks::Http1, LONG, &deadlines, &large, pending());
+    assert_eq!(came.await, Err(Lost::Slow));
+    drop(connection);
+    dripping.await.unwrap();
+}
+
+#[tokio::test]
+async fn what_closes_does_not_wait_for_a_request_but_for_the_rest_of_one() {
+    let (_client, mut connection) = pair().await;
+    let closed = async {};
+    let came = connection.next(Speaks::Http1, LONG, &PATIENT, &BOUNDS, closed);
+    assert_eq!(came.await, Ok(Came::Nothing));
+
+    let (mut client, mut connection) = pair().await;
+    client.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
+    poll_fn(|cx| connection.poll_fill(cx)).await.unwrap();
+    let closed = async {};
+    let came = connection.next(Speaks::Http1, LONG, &PATIENT, &BOUNDS, closed);
+    let (came, sent) = tokio::join!(came, client.write_all(b"\r\n"));
+    sent.unwrap();
+    assert_eq!(came, Ok(Came::Request));
+}
+
+#[tokio::test]
+async fn a_refusal_arrives_although_the_client_goes_on_sending() {
+    let (mut client, mut connection) = pair().await;
+    let head = format!("GET / HTTP/1.1\r\na: {}", "a".repeat(50_000));
+    client.write_all(head.as_bytes()).await.unwrap();
+    let lost = next(&mut connection, Speaks::Http1).await;
+    assert_eq!(lost, Err(Lost::Unacceptable(Unacceptable::Section)));
+    let refusing = tokio::spawn(connection.refuse(b"HTTP/1.1 431 x\r\n\r\n", pending()));
+    client.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    client.read_to_end(&mut answer).await.unwrap();
+    assert_eq!(answer, b"HTTP/1.1 431 x\r\n\r\n");
+    drop(client);
+    refusing.await.unwrap();
+}
+
+#[tokio::test]
+async fn what_pingora_answers_alone_is_counted() {
+    let (mut client, mut connection) = pair().await;
+    let mut registry = prometheus_client::registry::Registry::default();
+    connection.metrics = Metrics::register(&mut registry);
+    for reached in [false, true] {
+        client.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+        assert_eq!(
+            next(&mut connection, Speaks::Http1).await,
+            Ok(Came::Request)
+        );
+        handed_on(&mut connection).await;
+        connection.noted.store(reached, Ordering::Relaxed);
+        connection.write_all(b"HTTP/1.1 400 Bad\r\n").await.unwrap();
+        connection.write_all(b"HTTP/1.1 405 Bad\r\n").await.unwrap();
+    }
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    assert!(
+        text.contains("answered_below_total{status=\"400\"} 1\n"),
+        "{text}"
+    );
+    assert!(!text.contains("status=\"405\""), "{text}");
+}

@@ -1,0 +1,139 @@
+//! The listening socket.
+
+use nogoo9_runtime::listen::ListenError;
+use socket2::{SockRef, TcpKeepalive};
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+
+/// Connections that the system takes before we do; it has a bound of its own, `somaxconn`.
+const BACKLOG: u32 = 65_535;
+/// A client that is gone without a word keeps its socket no longer than this.
+const GONE: Duration = Duration::from_secs(120);
+/// Silence after which a client is asked whether it is still there, how often, and how many times.
+const ASK_AFTER: Duration = Duration::from_secs(60);
+const ASK_EVERY: Duration = Duration::from_secs(10);
+const ASK_TIMES: u32 = 6;
+
+/// Binds `addr`, for this process alone or for others as well.
+///
+/// # Errors
+/// [`ListenError`], naming `--listen`.
+pub fn bind(addr: SocketAddr, reuse_port: bool) -> Result<TcpListener, ListenError> {
+    listen(addr, reuse_port).map_err(|source| ListenError {
+        flag: "listen",
+        addr,
+        source,
+    })
+}
+
+fn listen(addr: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
+    let socket = if addr.is_ipv4() {
+        TcpSocket::new_v4()
+    } else {
+        TcpSocket::new_v6()
+    }?;
+    socket.set_reuseaddr(true)?;
+    let options = SockRef::from(&socket);
+    if reuse_port {
+        options.set_reuse_port(true)?;
+    }
+    // Accepted sockets inherit these.
+    options.set_tcp_nodelay(true)?;
+    options.set_keepalive(true)?;
+    let keepalive = TcpKeepalive::new()
+        .with_time(ASK_AFTER)
+        .with_interval(ASK_EVERY)
+        .with_retries(ASK_TIMES);
+    options.set_tcp_keepalive(&keepalive)?;
+    options.set_tcp_user_timeout(Some(GONE))?;
+    socket.bind(addr)?;
+    socket.listen(BACKLOG)
+}
+
+/// Whether it is one connection that failed, which broke before it was taken, and not all of them.
+pub(super) fn is_of_one(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::Interrupted
+    )
+}
+
+/// Takes what the system has let in already, and closes the socket: what is left in its queue then is
+/// reset, also if others listen on the same address.
+pub(super) fn drain(listener: TcpListener, mut take: impl FnMut(TcpStream, SocketAddr)) {
+    let Ok(listener) = listener.into_std() else {
+        return;
+    };
+    let mut came = Vec::new();
+    while let Ok(connection) = listener.accept() {
+        came.push(connection);
+    }
+    drop(listener);
+    for (tcp, peer) in came {
+        let tcp = tcp
+            .set_nonblocking(true)
+            .and_then(|()| TcpStream::from_std(tcp));
+        if let Ok(tcp) = tcp {
+            take(tcp, peer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    fn local() -> SocketAddr {
+        "127.0.0.1:0".parse().unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_is_set_on_the_listener_is_set_on_its_connections() {
+        let listener = bind(local(), false).unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await;
+        let (served, _) = listener.accept().await.unwrap();
+        let options = SockRef::from(&served);
+        assert!(options.tcp_nodelay().unwrap() && options.keepalive().unwrap());
+        assert_eq!(options.tcp_keepalive_time().unwrap(), ASK_AFTER);
+        assert_eq!(options.tcp_keepalive_interval().unwrap(), ASK_EVERY);
+        assert_eq!(options.tcp_keepalive_retries().unwrap(), ASK_TIMES);
+        assert_eq!(options.tcp_user_timeout().unwrap(), Some(GONE));
+    }
+
+    #[tokio::test]
+    async fn an_address_is_shared_only_if_both_say_so() {
+        let first = bind(local(), true).unwrap();
+        let address = first.local_addr().unwrap();
+        let second = bind(address, true).unwrap();
+        assert_eq!(second.local_addr().unwrap(), address);
+        assert!(bind(address, false).is_err());
+        let alone = bind(local(), false).unwrap();
+        let error = bind(alone.local_addr().unwrap(), true).unwrap_err();
+        assert!(error.to_string().contains("--listen"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn who_was_let_in_already_is_served() {
+        let listener = bind(local(), false).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut clients = Vec::new();
+        for _ in 0..50 {
+            clients.push(TcpStream::connect(address).await.unwrap());
+        }
+        let mut served = Vec::new();
+        drain(listener, |tcp, _| served.push(tcp));
+        assert_eq!(served.len(), clients.len());
+        for (client, served) in clients.iter_mut().zip(&mut served) {
+            served.write_all(b"served").await.unwrap();
+            let mut heard = [0; 6];
+            client.read_exact(&mut heard).await.unwrap();
+            assert_eq!(&heard, b"served");
+        }
+        assert!(TcpStream::connect(address).await.is_err());
+    }
+}

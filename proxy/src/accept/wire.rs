@@ -1,0 +1,78 @@
+//! What a connection's bytes go over, below HTTP.
+
+use pingora::protocols::UniqueIDType;
+use std::io::{self, IoSlice};
+use std::os::fd::AsRawFd as _;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// A socket, in clear.
+#[derive(Debug)]
+pub enum Wire {
+    /// As it came.
+    Clear(TcpStream),
+}
+
+impl Wire {
+    /// Number of the socket.
+    #[must_use]
+    pub fn id(&self) -> UniqueIDType {
+        match self {
+            Self::Clear(tcp) => tcp.as_raw_fd(),
+        }
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Clear(tcp) => Pin::new(tcp).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Clear(tcp) => Pin::new(tcp).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Clear(tcp) => Pin::new(tcp).poll_write_vectored(cx, bufs),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Clear(tcp) => tcp.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Clear(tcp) => Pin::new(tcp).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Clear(tcp) => Pin::new(tcp).poll_shutdown(cx),
+        }
+    }
+}
