@@ -18,6 +18,10 @@ args:
   - --recreate-hold-timeout={{ .Values.proxy.recreateHoldTimeout }}
   - --drain={{ .Values.proxy.drain }}
   - --stop-timeout={{ .Values.proxy.stopTimeout }}
+  - --close-window={{ int .Values.proxy.closeWindow }}
+{{- if .Values.proxy.socketIdleTimeout }}
+  - --socket-idle-timeout={{ int .Values.proxy.socketIdleTimeout }}
+{{- end }}
 {{- if .Values.proxy.h2c }}
   - --h2c=true
 {{- end }}
@@ -54,9 +58,9 @@ volumeMounts:
     optional: true
 {{- end -}}
 
-{{/* Stopping takes the drain, the requests in flight, and a little. */}}
+{{/* Stopping takes the drain, the requests in flight and the sockets beside them, and a little. */}}
 {{- define "nogoo9.proxyGrace" -}}
-{{- add .Values.proxy.drain .Values.proxy.stopTimeout 15 -}}
+{{- add .Values.proxy.drain (max .Values.proxy.stopTimeout (add .Values.proxy.closeWindow 5)) 15 -}}
 {{- end -}}
 
 {{/* Where proxies run: on different nodes if that can be. */}}

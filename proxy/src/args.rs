@@ -1,6 +1,7 @@
 //! The proxy's flags and the settings they become.
 
 mod accept;
+mod sockets;
 
 use crate::accept::Limits;
 use crate::hold::Bounds;
@@ -11,6 +12,8 @@ use nogoo9_runtime::client::{Network, NotANetwork, TrustedProxies};
 use nogoo9_runtime::config::{Configure, Problems};
 use std::time::Duration;
 use url::Url;
+
+pub use sockets::{SocketArgs, SocketSettings};
 
 /// The edge in front of workspaces: sends each request to the newest ready pod of its workspace, and
 /// everything else to control. Reads pods and nothing else; keeps serving while the API server or
@@ -31,6 +34,9 @@ pub struct Args {
     #[allow(missing_docs)]
     #[command(flatten)]
     pub accept: accept::AcceptArgs,
+    #[allow(missing_docs)]
+    #[command(flatten)]
+    pub sockets: SocketArgs,
 }
 
 /// What only the proxy has.
@@ -115,6 +121,8 @@ pub struct Settings {
     pub h2c: bool,
     /// What clients may do before there is a request.
     pub accept: Limits,
+    /// How WebSockets are kept and ended.
+    pub sockets: SocketSettings,
 }
 
 impl Configure for Args {
@@ -182,6 +190,7 @@ impl Configure for Args {
         let stop_timeout = problems.seconds("stop-timeout", stop_timeout.as_deref(), 10, (0, 300));
         let h2c = problems.switch("h2c", h2c.as_deref(), false);
         let accept = self.accept.settings(trusted.as_ref(), problems);
+        let sockets = self.sockets.resolve(alone, problems);
         Some(Settings {
             common: common?,
             control: control?,
@@ -199,6 +208,7 @@ impl Configure for Args {
             stop_timeout: stop_timeout?,
             h2c: h2c?,
             accept: accept?,
+            sockets: sockets?,
         })
     }
 }

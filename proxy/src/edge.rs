@@ -74,6 +74,8 @@ pub struct Edge {
     pub clock: Clock,
     /// Longest life of a socket or stream that a bearer token opened (`--max-bearer-age`).
     pub max_bearer_age: Duration,
+    /// How long nothing may flow over a WebSocket (`--socket-idle-timeout`).
+    pub socket_idle: Option<Duration>,
     /// Whose word counts about where requests come from.
     pub trusted: TrustedProxies,
     /// Forged credentials, by address; `None`: they are not limited.

@@ -44,7 +44,7 @@ pub async fn pods(
             }
             Change::Deleted(pod) => {
                 note(&lock(&writer).deleted(&pod.uid, now), &metrics);
-                let ended = sessions.end_pod(&pod.uid, End::Restart);
+                let ended = sessions.end_pod(&pod.workspace, &pod.uid, End::Restart);
                 if ended > 0 {
                     tracing::info!(
                         pod = pod.name,

@@ -11,7 +11,7 @@ use crate::personal::Verdict;
 use crate::reply::Reply;
 use crate::route::{Mode, Place, Router, Target};
 use crate::table::{Route, Status, Table};
-use crate::tunnel::handshake::wants_websocket;
+use crate::tunnel::request::wants_websocket;
 use http::header::{ACCEPT, HOST, UPGRADE, WWW_AUTHENTICATE};
 use http::{Method, StatusCode};
 use nogoo9_identity::{Authenticator, Verified, challenge};

@@ -1,6 +1,7 @@
 //! What is counted. Labels come from closed sets: no ids, no names, no texts of errors.
 
 pub mod accept;
+mod sockets;
 
 use crate::accept::count::Connections;
 use crate::hold::Holds;
@@ -17,6 +18,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+
+pub use sockets::{EndLabels, Refused, RefusedLabels, SocketEnd, Sockets};
 
 /// Who answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
@@ -148,10 +151,8 @@ pub struct Metrics {
     pub sessions_graced: Counter,
     /// Attempts that failed before anything was sent, and were repeated.
     pub retries: Counter,
-    /// WebSockets opened.
-    pub sockets: Counter,
-    /// WebSockets ended by the proxy.
-    pub sockets_ended: Counter,
+    /// WebSockets.
+    pub sockets: Sockets,
     /// Times that a workspace's active pod changed.
     pub switches: Counter,
     /// Pods that claimed another workspace's id.
@@ -178,8 +179,7 @@ impl Metrics {
             renewals: Family::default(),
             sessions_graced: Counter::default(),
             retries: Counter::default(),
-            sockets: Counter::default(),
-            sockets_ended: Counter::default(),
+            sockets: Sockets::register(registry),
             switches: Counter::default(),
             conflicts: Counter::default(),
             bad_generations: Counter::default(),
@@ -220,12 +220,6 @@ impl Metrics {
             "retries",
             "Attempts repeated because a pod could not be reached",
             this.retries.clone(),
-        );
-        registry.register("sockets_opened", "WebSockets opened", this.sockets.clone());
-        registry.register(
-            "sockets_ended",
-            "WebSockets that the proxy ended with a reason",
-            this.sockets_ended.clone(),
         );
         registry.register(
             "switches",

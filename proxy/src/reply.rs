@@ -2,6 +2,7 @@
 
 mod absent;
 mod limited;
+mod socket;
 
 use bytes::Bytes;
 use http::StatusCode;

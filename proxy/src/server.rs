@@ -15,8 +15,9 @@ use crate::metrics::{Gauges, Metrics};
 use crate::personal::Personal;
 use crate::renew::Renewals;
 use crate::route::Router;
-use crate::sessions::{End, Sessions};
+use crate::sessions::Sessions;
 use crate::table::Table;
+use crate::tunnel::closing::{close_now, close_over};
 use anyhow::Context as _;
 use nogoo9_identity::Authenticator;
 use nogoo9_identity::cookie::CookieNames;
@@ -40,6 +41,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const FIRST_LIST: Duration = Duration::from_secs(10);
 /// Unused connections to pods kept, in all.
 const POOL: usize = 2048;
+
+/// What the last socket that a stopping proxy closes may take to end, once it is told to.
+const LAST_SOCKET: Duration = Duration::from_secs(5);
+/// What a proxy that is to stop at once waits for sockets to take their Close.
+const LAST_WORD: Duration = Duration::from_secs(1);
 
 /// Runs the proxy until it is told to stop.
 ///
@@ -144,10 +150,13 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
     until(&shutdown, tokio::time::sleep(settings.drain)).await;
     // The listener closes, unused connections close, requests in flight go on.
     closing.cancel();
-    let ended = sessions.end_all(End::Restart);
+    let open = sessions.stop();
     sockets.close();
-    tracing::info!(sockets = ended, "the listener is closed");
-    let finishing = tokio::time::timeout(settings.stop_timeout, async {
+    tracing::info!(sockets = open.len(), "the listener is closed");
+    let window = settings.sockets.close_window;
+    let most = settings.stop_timeout.max(window + LAST_SOCKET);
+    let finishing = tokio::time::timeout(most, async {
+        close_over(&open, window).await;
         let _ = serving.await;
         sockets.wait().await;
         idle(&sessions).await;
@@ -158,6 +167,9 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
         }
     })
     .await;
+    // Told to stop at once, it still says goodbye.
+    close_now(&open);
+    let _ = tokio::time::timeout(LAST_WORD, sockets.wait()).await;
     admin_stop.cancel();
     let _ = admin_task.await;
     Ok(())
@@ -233,6 +245,7 @@ pub fn edge(settings: &Settings, shared: Shared) -> anyhow::Result<Edge> {
         renewals,
         clock,
         max_bearer_age: settings.max_bearer_age,
+        socket_idle: settings.sockets.idle,
         trusted: settings.trusted.clone(),
         failures,
         sessions,

@@ -3,13 +3,17 @@
 //! A request or socket is entered **before** its pod is dialled, and the route is looked at once more
 //! afterwards ([`crate::edge`] does). So whoever reads first that a pod is not active any more and
 //! then that nothing is open on it, knows that nothing new will come to it.
+//!
+//! Entered by workspace: what is asked about one, or done to one of its pods, costs what is open in
+//! that workspace, however much is open in all. Each workspace has a lock of its own, held for the
+//! time of a map's insertion, so that a busy one is in nobody's way.
 
 use nogoo9_model::wire;
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 /// A session that has been silent for longer does not keep a pod.
 pub const ACTIVE_FOR: Duration = Duration::from_secs(600);
@@ -25,7 +29,29 @@ pub struct Sessions(Arc<Inner>);
 struct Inner {
     started: Instant,
     next: AtomicU64,
-    open: papaya::HashMap<u64, Arc<Open>>,
+    requests: AtomicUsize,
+    sockets: AtomicUsize,
+    /// Whether sockets are ended as soon as they are entered: this proxy stops.
+    stopping: AtomicBool,
+    workspaces: papaya::HashMap<Arc<str>, Arc<Group>>,
+}
+
+/// What is open in one workspace.
+#[derive(Debug, Default)]
+struct Group(Mutex<Members>);
+
+#[derive(Debug, Default)]
+struct Members {
+    /// Whether it was taken out of the map: nothing may be entered any more.
+    gone: bool,
+    open: HashMap<u64, Arc<Open>>,
+}
+
+impl Group {
+    fn members(&self) -> MutexGuard<'_, Members> {
+        // Whoever panicked left whole entries behind.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What is open.
@@ -39,31 +65,89 @@ pub enum Kind {
 
 /// Why a socket is ended by us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub enum End {
-    /// Its pod is gone, or this proxy stops: the client may come back at once (Close 1012).
-    Restart,
-    /// The token that opened it has expired (Close 1008).
+    /// Its pod is gone: the client may come back at once (Close 1012).
+    Restart = 1,
+    /// What opened it has expired, or was revoked (Close 1008).
     Expired,
+    /// This proxy stops: the client finds another one (Close 1001).
+    Shutdown,
+    /// Nothing flowed for longer than is allowed (Close 1001).
+    Idle,
+}
+
+impl End {
+    /// The status code of the Close by which both sides are told (RFC 6455, section 7.4, and 1012 of
+    /// its registry).
+    #[must_use]
+    pub fn code(self) -> u16 {
+        match self {
+            Self::Restart => 1012,
+            Self::Expired => 1008,
+            Self::Shutdown | Self::Idle => 1001,
+        }
+    }
+
+    fn from_u8(byte: u8) -> Option<Self> {
+        [Self::Restart, Self::Expired, Self::Shutdown, Self::Idle]
+            .into_iter()
+            .find(|end| *end as u8 == byte)
+    }
 }
 
 #[derive(Debug)]
 struct Open {
-    workspace: Arc<str>,
     pod: Arc<str>,
     kind: Kind,
     /// Whether the head of its answer has come.
     begun: AtomicBool,
     /// Milliseconds after the start of the registry at which data last flowed.
     last_data: AtomicU64,
-    end: watch::Sender<Option<End>>,
+    /// Why it is to be ended; 0: it is not.
+    end: AtomicU8,
+    ending: Notify,
+}
+
+impl Open {
+    /// Has it ended; the first reason counts.
+    fn end(&self, why: End) -> bool {
+        let first = self
+            .end
+            .compare_exchange(0, why as u8, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok();
+        if first {
+            self.ending.notify_waiters();
+        }
+        first
+    }
 }
 
 /// Keeps a session entered for as long as it lives, also if its task is aborted.
 #[derive(Debug)]
 pub struct Entered {
     sessions: Sessions,
+    workspace: Arc<str>,
+    group: Arc<Group>,
     key: u64,
     open: Arc<Open>,
+}
+
+/// A socket that can be ended from outside of its task.
+#[derive(Debug, Clone)]
+pub struct OpenSocket(Arc<Open>);
+
+impl OpenSocket {
+    /// Ends it; whether nobody had before.
+    pub fn end(&self, why: End) -> bool {
+        self.0.end(why)
+    }
+
+    /// Whether somebody has.
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
+        self.0.end.load(Ordering::Acquire) != 0
+    }
 }
 
 impl Default for Sessions {
@@ -79,7 +163,10 @@ impl Sessions {
         Self(Arc::new(Inner {
             started: Instant::now(),
             next: AtomicU64::new(0),
-            open: papaya::HashMap::new(),
+            requests: AtomicUsize::new(0),
+            sockets: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+            workspaces: papaya::HashMap::new(),
         }))
     }
 
@@ -88,29 +175,72 @@ impl Sessions {
     pub fn enter(&self, workspace: &Arc<str>, pod: &Arc<str>, kind: Kind) -> Entered {
         let key = self.0.next.fetch_add(1, Ordering::Relaxed);
         let open = Arc::new(Open {
-            workspace: workspace.clone(),
             pod: pod.clone(),
             kind,
             begun: AtomicBool::new(false),
             last_data: AtomicU64::new(self.clock()),
-            end: watch::Sender::new(None),
+            end: AtomicU8::new(0),
+            ending: Notify::new(),
         });
-        self.0.open.pin().insert(key, open.clone());
+        self.counter(kind).fetch_add(1, Ordering::Relaxed);
+        let group = self.insert(workspace, key, &open);
+        // Entered first, looked at then: whoever stops says so first, and looks at all then.
+        std::sync::atomic::fence(Ordering::SeqCst);
+        if kind == Kind::Socket && self.0.stopping.load(Ordering::Relaxed) {
+            open.end(End::Shutdown);
+        }
         Entered {
             sessions: self.clone(),
+            workspace: workspace.clone(),
+            group,
             key,
             open,
         }
     }
 
-    /// Ends the sockets of a pod and returns how many there were.
-    pub fn end_pod(&self, pod: &str, why: End) -> usize {
-        self.end_where(why, |open| &*open.pod == pod)
+    fn insert(&self, workspace: &Arc<str>, key: u64, open: &Arc<Open>) -> Arc<Group> {
+        let workspaces = self.0.workspaces.pin();
+        loop {
+            let group = workspaces.get_or_insert_with(workspace.clone(), Arc::default);
+            let mut members = group.members();
+            if !members.gone {
+                members.open.insert(key, open.clone());
+                return group.clone();
+            }
+            drop(members);
+            // Its last session has just left, and is about to take it out.
+            let _ = workspaces.remove_if(workspace, |_, there| Arc::ptr_eq(there, group));
+        }
     }
 
-    /// Ends all sockets and returns how many there were.
-    pub fn end_all(&self, why: End) -> usize {
-        self.end_where(why, |_| true)
+    /// Ends the sockets of a pod of that workspace and returns how many there were.
+    pub fn end_pod(&self, workspace: &str, pod: &str, why: End) -> usize {
+        let workspaces = self.0.workspaces.pin();
+        let Some(group) = workspaces.get(workspace) else {
+            return 0;
+        };
+        let members = group.members();
+        let of_pod = members.open.values().filter(|open| &*open.pod == pod);
+        of_pod
+            .filter(|open| open.kind == Kind::Socket && open.end(why))
+            .count()
+    }
+
+    /// From now on sockets are ended as soon as they are entered; returns those that are open, in the
+    /// order in which they were.
+    #[must_use]
+    pub fn stop(&self) -> Vec<OpenSocket> {
+        self.0.stopping.store(true, Ordering::Relaxed);
+        std::sync::atomic::fence(Ordering::SeqCst);
+        let mut all: Vec<(u64, OpenSocket)> = Vec::new();
+        for group in self.0.workspaces.pin().values() {
+            let members = group.members();
+            let sockets = members.open.iter();
+            let sockets = sockets.filter(|(_, open)| open.kind == Kind::Socket);
+            all.extend(sockets.map(|(key, open)| (*key, OpenSocket(open.clone()))));
+        }
+        all.sort_unstable_by_key(|(key, _)| *key);
+        all.into_iter().map(|(_, socket)| socket).collect()
     }
 
     /// Open sessions of one workspace that had data lately, by pod; with the active pod as the
@@ -120,15 +250,18 @@ impl Sessions {
         let now = self.clock();
         let mut sessions: BTreeMap<String, u32> = BTreeMap::new();
         let mut requests: BTreeMap<String, u32> = BTreeMap::new();
-        for open in self.0.open.pin().values() {
-            let silent = now.saturating_sub(open.last_data.load(Ordering::Relaxed));
-            if &*open.workspace != workspace || silent >= milliseconds(ACTIVE_FOR) {
-                continue;
-            }
-            *sessions.entry(open.pod.to_string()).or_default() += 1;
-            let idle = open.begun.load(Ordering::Relaxed) && silent >= milliseconds(STREAM_IDLE);
-            if open.kind == Kind::Request && !idle {
-                *requests.entry(open.pod.to_string()).or_default() += 1;
+        if let Some(group) = self.0.workspaces.pin().get(workspace) {
+            for open in group.members().open.values() {
+                let silent = now.saturating_sub(open.last_data.load(Ordering::Relaxed));
+                if silent >= milliseconds(ACTIVE_FOR) {
+                    continue;
+                }
+                count(&mut sessions, &open.pod);
+                let idle =
+                    open.begun.load(Ordering::Relaxed) && silent >= milliseconds(STREAM_IDLE);
+                if open.kind == Kind::Request && !idle {
+                    count(&mut requests, &open.pod);
+                }
             }
         }
         wire::Sessions {
@@ -142,27 +275,27 @@ impl Sessions {
     /// Number of open sessions of that kind.
     #[must_use]
     pub fn count(&self, kind: Kind) -> usize {
-        self.0
-            .open
-            .pin()
-            .values()
-            .filter(|open| open.kind == kind)
-            .count()
+        self.counter(kind).load(Ordering::Relaxed)
     }
 
-    fn end_where(&self, why: End, which: impl Fn(&Open) -> bool) -> usize {
-        let mut ended = 0;
-        for open in self.0.open.pin().values() {
-            if open.kind == Kind::Socket && which(open) {
-                open.end.send_replace(Some(why));
-                ended += 1;
-            }
+    fn counter(&self, kind: Kind) -> &AtomicUsize {
+        match kind {
+            Kind::Request => &self.0.requests,
+            Kind::Socket => &self.0.sockets,
         }
-        ended
     }
 
     fn clock(&self) -> u64 {
         milliseconds(self.0.started.elapsed())
+    }
+}
+
+fn count(by_pod: &mut BTreeMap<String, u32>, pod: &str) {
+    match by_pod.get_mut(pod) {
+        Some(n) => *n += 1,
+        None => {
+            by_pod.insert(pod.to_owned(), 1);
+        }
     }
 }
 
@@ -184,117 +317,46 @@ impl Entered {
         self.data();
     }
 
+    /// Time since data last flowed, either way.
+    #[must_use]
+    pub fn silent(&self) -> Duration {
+        let last = self.open.last_data.load(Ordering::Relaxed);
+        Duration::from_millis(self.sessions.clock().saturating_sub(last))
+    }
+
     /// Has this one session ended.
     pub fn end(&self, why: End) {
-        self.open.end.send_replace(Some(why));
+        self.open.end(why);
     }
 
     /// Resolves when the session is to be ended.
     pub async fn ended(&self) -> End {
-        let mut receiver = self.open.end.subscribe();
-        match receiver.wait_for(Option::is_some).await {
-            Ok(end) => (*end).unwrap_or(End::Restart),
-            // The sender lives in `self`; were it gone, so would be the session.
-            Err(_) => End::Restart,
+        loop {
+            // Listens first, looks then, so that nothing is missed between the two.
+            let ending = self.open.ending.notified();
+            if let Some(why) = End::from_u8(self.open.end.load(Ordering::Acquire)) {
+                return why;
+            }
+            ending.await;
         }
     }
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        self.sessions.0.open.pin().remove(&self.key);
+        let mut members = self.group.members();
+        members.open.remove(&self.key);
+        if members.open.is_empty() {
+            members.gone = true;
+            drop(members);
+            let workspaces = self.sessions.0.workspaces.pin();
+            let ours = |_: &Arc<str>, there: &Arc<Group>| Arc::ptr_eq(there, &self.group);
+            let _ = workspaces.remove_if(&*self.workspace, ours);
+        }
+        let counter = self.sessions.counter(self.open.kind);
+        counter.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ids() -> (Arc<str>, Arc<str>, Arc<str>) {
-        (Arc::from("dev"), Arc::from("old"), Arc::from("new"))
-    }
-
-    #[test]
-    fn counts_by_pod_while_entered() {
-        let (dev, old, new) = ids();
-        let sessions = Sessions::new();
-        let a = sessions.enter(&dev, &old, Kind::Request);
-        let _b = sessions.enter(&dev, &old, Kind::Socket);
-        let _c = sessions.enter(&dev, &new, Kind::Request);
-        let _other = sessions.enter(&Arc::from("other"), &new, Kind::Request);
-        let seen = sessions.to_wire("dev", Some("new".to_owned()));
-        assert_eq!(
-            seen.sessions,
-            BTreeMap::from([("old".to_owned(), 2), ("new".to_owned(), 1)])
-        );
-        assert_eq!(seen.active.as_deref(), Some("new"));
-        drop(a);
-        assert_eq!(sessions.to_wire("dev", None).sessions.get("old"), Some(&1));
-        assert_eq!(
-            (sessions.count(Kind::Request), sessions.count(Kind::Socket)),
-            (2, 1)
-        );
-    }
-
-    #[test]
-    fn requests_are_counted_apart_until_they_are_idle_streams() {
-        let (dev, old, new) = ids();
-        let sessions = old_registry(Duration::from_secs(60));
-        let silent = |entered: &Entered| {
-            let now = sessions.clock();
-            let then = now.saturating_sub(milliseconds(STREAM_IDLE));
-            entered.open.last_data.store(then, Ordering::Relaxed);
-        };
-        let _socket = sessions.enter(&dev, &old, Kind::Socket);
-        let request = sessions.enter(&dev, &old, Kind::Request);
-        let _other = sessions.enter(&dev, &new, Kind::Request);
-        let counted = || sessions.to_wire("dev", None).requests.get("old").copied();
-        assert_eq!(counted(), Some(1), "not the socket");
-        silent(&request);
-        assert_eq!(counted(), Some(1), "a slow answer is no stream");
-        request.begun();
-        assert_eq!(counted(), Some(1), "it is being answered");
-        silent(&request);
-        assert_eq!(counted(), None, "a stream between two events");
-        assert_eq!(sessions.to_wire("dev", None).sessions.get("old"), Some(&2));
-        request.data();
-        assert_eq!(counted(), Some(1));
-        drop(request);
-        let left = sessions.to_wire("dev", None).requests;
-        assert_eq!(left, BTreeMap::from([("new".to_owned(), 1)]));
-    }
-
-    /// As if the registry had begun that long ago.
-    fn old_registry(age: Duration) -> Sessions {
-        let mut sessions = Sessions::new();
-        if let Some(inner) = Arc::get_mut(&mut sessions.0)
-            && let Some(earlier) = inner.started.checked_sub(age)
-        {
-            inner.started = earlier;
-        }
-        sessions
-    }
-
-    #[test]
-    fn silent_sessions_do_not_count() {
-        let (dev, old, _) = ids();
-        let sessions = old_registry(Duration::from_secs(660));
-        let entered = sessions.enter(&dev, &old, Kind::Socket);
-        entered.open.last_data.store(0, Ordering::Relaxed);
-        assert!(sessions.to_wire("dev", None).sessions.is_empty());
-        entered.data();
-        assert_eq!(sessions.to_wire("dev", None).sessions.len(), 1);
-    }
-
-    #[tokio::test]
-    async fn only_sockets_are_ended() {
-        let (dev, old, new) = ids();
-        let sessions = Sessions::new();
-        let socket = sessions.enter(&dev, &old, Kind::Socket);
-        let _request = sessions.enter(&dev, &old, Kind::Request);
-        let _elsewhere = sessions.enter(&dev, &new, Kind::Socket);
-        assert_eq!(sessions.end_pod("old", End::Restart), 1);
-        assert_eq!(socket.ended().await, End::Restart);
-        assert_eq!(sessions.end_all(End::Expired), 2);
-    }
-}
+mod tests;

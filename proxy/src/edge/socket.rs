@@ -8,14 +8,17 @@ use crate::dial::Attempts;
 use crate::gate::Opened;
 use crate::headers::{self, Mapping};
 use crate::hold::Patience;
-use crate::metrics::{By, Class, RequestLabels};
+use crate::metrics::{By, Class, Refused, RequestLabels, SocketEnd, Sockets};
 use crate::reply::Reply;
 use crate::sessions::{End, Entered, Kind};
 use crate::table::Backend;
 use crate::tunnel::handshake::{Answer, HandshakeError, connect, handshake, switched};
-use crate::tunnel::relay::{Outcome, relay};
+use crate::tunnel::refusal::Body;
+use crate::tunnel::relay::{Ended, Outcome, Terms, relay};
+use crate::tunnel::request::fault;
 use bytes::Bytes;
-use http::StatusCode;
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use pingora::ErrorType;
 use pingora::http::ResponseHeader;
 use pingora::protocols::Stream;
 use pingora::protocols::http::ServerSession;
@@ -24,29 +27,41 @@ use std::future::Future;
 use std::io::Cursor;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncRead as _, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 /// Longest wait for a client to take the 101.
 const FIRST_WRITE: Duration = Duration::from_secs(10);
+/// Most of a path that an open socket keeps for the log, in bytes.
+const MAX_LOGGED_PATH: usize = 1024;
 
 /// A socket that both sides have agreed on.
 struct Socket {
     pod: TcpStream,
     head: Box<ResponseHeader>,
     early: Bytes,
-    backend: Arc<Backend>,
     entered: Entered,
-    opened: Opened,
     /// Returns once what opened it has ended.
     expiry: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// Returns once the session that opened it is over, or it is its caller's no more.
     over: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// Returns once the token that opened it was revoked.
     revoked: Revoked,
+    idle: Option<Duration>,
+    story: Story,
+}
+
+/// What is told of a socket once it has ended.
+struct Story {
+    workspace: Arc<str>,
+    backend: Arc<Backend>,
+    /// As much of it as is logged.
+    path: Box<str>,
     started: Instant,
+    metrics: Sockets,
 }
 
 impl Edge {
@@ -60,6 +75,11 @@ impl Edge {
         mut patience: Patience,
     ) -> pingora::Result<bool> {
         let client = ctx.client;
+        let body = !session.as_downstream_mut().is_body_empty();
+        if let Some(fault) = fault(session.req_header(), body) {
+            self.metrics.sockets.refused(fault.into());
+            return self.reply(session, ctx, &Reply::not_a_socket(fault)).await;
+        }
         let mut broke = false;
         loop {
             let picked = self
@@ -93,7 +113,15 @@ impl Edge {
                 backend.strip_prefix,
                 backend.identity_headers,
             )?;
-            let answer = match handshake(pod, &request).await {
+            let answered = tokio::select! {
+                answered = handshake(pod, &request) => answered,
+                // Nothing may come before the answer.
+                came = session.as_downstream_mut().read_body_or_idle(true) => {
+                    let gone = came.is_err_and(|error| *error.etype() == ErrorType::ConnectionClosed);
+                    return self.too_early(session, ctx, gone).await;
+                }
+            };
+            let answer = match answered {
                 Ok(answer) => answer,
                 // A handshake only reads, so another pod may be asked; the pod that broke off may be
                 // ending at this moment.
@@ -111,6 +139,7 @@ impl Edge {
                 }
                 Err(error) => {
                     tracing::warn!(%error, pod = backend.name, "a WebSocket handshake failed");
+                    self.metrics.sockets.refused(Refused::Answer);
                     return self.reply(session, ctx, &Reply::bad_gateway(false)).await;
                 }
             };
@@ -131,57 +160,82 @@ impl Edge {
             return match rest {
                 Err(body) => refused(session, head, body).await,
                 Ok((pod, early)) => {
-                    let started = ctx.started;
                     let request = session.req_header();
                     let over = self.over(request, &opened);
                     let (clock, ends) = (self.clock.clone(), self.ends(&opened.caller));
                     let expiry = Box::pin(async move { clock.sleep_until(ends).await });
                     let revoked = self.revoked(request);
-                    ctx.tunnelled = true;
-                    self.tunnel(
-                        session,
-                        Socket {
-                            pod,
-                            head,
-                            early,
+                    let path = logged(request.uri.path()).into();
+                    let socket = Socket {
+                        pod,
+                        head,
+                        early,
+                        entered,
+                        expiry,
+                        over,
+                        revoked,
+                        idle: self.socket_idle,
+                        story: Story {
+                            workspace: opened.workspace.id.clone(),
                             backend,
-                            entered,
-                            opened,
-                            expiry,
-                            over,
-                            revoked,
-                            started,
+                            path,
+                            started: ctx.started,
+                            metrics: self.metrics.sockets.clone(),
                         },
-                    )
-                    .await
+                    };
+                    self.tunnel(session, ctx, socket).await
                 }
             };
         }
     }
 
+    /// Ends a request whose client went, or sent frames, before it had an answer.
+    async fn too_early(
+        &self,
+        session: &mut Session,
+        ctx: &mut Context,
+        gone: bool,
+    ) -> pingora::Result<bool> {
+        session.set_keepalive(None);
+        if gone {
+            return Ok(true);
+        }
+        self.metrics.sockets.refused(Refused::Early);
+        self.reply(session, ctx, &Reply::bad_request()).await
+    }
+
     /// Takes the client's connection out of Pingora and relays in a task of its own.
-    async fn tunnel(&self, session: &mut Session, socket: Socket) -> pingora::Result<bool> {
+    async fn tunnel(
+        &self,
+        session: &mut Session,
+        ctx: &mut Context,
+        socket: Socket,
+    ) -> pingora::Result<bool> {
+        ctx.tunnelled = true;
         let labels = |class| RequestLabels { by: By::Pod, class };
         let Some(client) = take(session).await else {
+            self.metrics.sockets.refused(Refused::Early);
             self.metrics
                 .requests
                 .get_or_create(&labels(Class::ClientError))
                 .inc();
+            socket.story.tell(400, None);
             return Ok(true);
         };
         self.metrics
             .requests
             .get_or_create(&labels(Class::Success))
             .inc();
-        self.metrics.sockets.inc();
-        let ended = self.metrics.sockets_ended.clone();
-        self.sockets.spawn(async move {
-            if let Outcome::ByUs(_) = run(client, socket).await {
-                ended.inc();
-            }
-        });
+        self.metrics.sockets.opened.inc();
+        self.sockets.spawn(run(client, socket));
         Ok(true)
     }
+}
+
+/// As much of a path as is kept for the log.
+fn logged(path: &str) -> &str {
+    path.get(..path.floor_char_boundary(MAX_LOGGED_PATH))
+        .unwrap_or(path)
 }
 
 /// The client's connection, and a dummy in its place. `None` if the client sent something before it
@@ -199,87 +253,148 @@ async fn take(session: &mut Session) -> Option<Stream> {
     let left = tokio::time::timeout(FIRST_WRITE, taken.reuse()).await;
     let (stream, early) = left.ok()?.ok().flatten()?.into_parts();
     let (mut stream, waiting) = crate::accept::release(stream);
-    if waiting > 0 || early.is_some_and(|early| !early.is_empty()) {
+    let early = early.is_some_and(|early| !early.is_empty());
+    if early || waiting > 0 || has_sent(&mut stream).await {
         let refusal = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
         let _ = tokio::time::timeout(FIRST_WRITE, stream.write_all(refusal)).await;
+        let _ = tokio::time::timeout(FIRST_WRITE, stream.shutdown()).await;
         return None;
     }
     Some(stream)
 }
 
-async fn run(mut client: Stream, socket: Socket) -> Outcome {
+/// Whether something is there to be read at this moment.
+async fn has_sent(stream: &mut Stream) -> bool {
+    let mut byte = [0; 1];
+    let mut read = ReadBuf::new(&mut byte);
+    std::future::poll_fn(|context| {
+        let polled = Pin::new(&mut *stream).poll_read(context, &mut read);
+        Poll::Ready(matches!(polled, Poll::Ready(Ok(()))))
+    })
+    .await
+        && !read.filled().is_empty()
+}
+
+async fn run(mut client: Stream, socket: Socket) {
     let Socket {
         pod,
         head,
         early,
-        backend,
         entered,
-        opened,
         expiry,
         over,
         revoked,
-        started,
+        idle,
+        story,
     } = socket;
-    let head = switched(&head);
+    let wire = switched(&head);
+    drop(head);
     let first = async {
-        client.write_all(&head).await?;
+        client.write_all(&wire).await?;
         client.flush().await
     };
-    if !matches!(tokio::time::timeout(FIRST_WRITE, first).await, Ok(Ok(()))) {
-        return Outcome::ByClient;
+    let written = tokio::time::timeout(FIRST_WRITE, first).await;
+    drop(wire);
+    if !matches!(written, Ok(Ok(()))) {
+        story.tell(101, Some(Ended::NEVER_BEGUN));
+        return;
     }
-    drop(head);
-    let outcome = {
-        let relaying = relay(client, pod, early, &entered);
-        let mut relaying = std::pin::pin!(relaying);
+    let terms = Terms {
+        session: &entered,
+        idle,
+        up: &story.metrics.up,
+        down: &story.metrics.down,
+        mask,
+    };
+    let ended = {
+        let mut relaying = std::pin::pin!(relay(client, pod, early, &terms));
         tokio::select! {
-            outcome = &mut relaying => outcome,
-            () = expiry => {
-                entered.end(End::Expired);
-                relaying.await
-            }
-            () = over => {
-                entered.end(End::Expired);
-                relaying.await
-            }
-            () = revoked => {
+            ended = &mut relaying => ended,
+            () = out(expiry, over, revoked) => {
                 entered.end(End::Expired);
                 relaying.await
             }
         }
     };
-    tracing::info!(
-        target: "access",
-        workspace = &*opened.workspace.id,
-        pod = backend.name,
-        ended = ?outcome,
-        milliseconds = started.elapsed().as_millis() as u64,
-        "socket"
-    );
-    outcome
+    story.tell(101, Some(ended));
 }
 
-/// Hands a pod's refusal on.
+/// Returns once whoever opened a socket may have it no longer.
+async fn out(
+    expiry: impl Future<Output = ()>,
+    over: impl Future<Output = ()>,
+    revoked: impl Future<Output = ()>,
+) {
+    tokio::select! {
+        () = expiry => {}
+        () = over => {}
+        () = revoked => {}
+    }
+}
+
+fn mask() -> [u8; 4] {
+    let mut key = [0; 4];
+    // Without randomness the frame is as good a frame; nobody reads it but the pod.
+    let _ = getrandom::fill(&mut key);
+    key
+}
+
+impl Story {
+    /// Counts an end, and leaves its line in the log.
+    fn tell(&self, status: u16, ended: Option<Ended>) {
+        if let Some(ended) = ended {
+            self.metrics.ended(ended.outcome);
+        }
+        let by = ended.map(|ended| match ended.outcome {
+            Outcome::ByPod => "pod",
+            Outcome::ByClient => "client",
+            Outcome::ByUs(_) => "proxy",
+        });
+        let reason = ended.map(|ended| SocketEnd::from(ended.outcome));
+        tracing::info!(
+            target: "access",
+            method = "GET",
+            path = &*self.path,
+            status,
+            workspace = &*self.workspace,
+            pod = self.backend.name,
+            up = ended.map(|ended| ended.up),
+            down = ended.map(|ended| ended.down),
+            code = ended.and_then(|ended| ended.code),
+            by,
+            reason = reason.map(tracing::field::debug),
+            milliseconds = self.started.elapsed().as_millis() as u64,
+            "socket"
+        );
+    }
+}
+
+/// Hands a pod's refusal on, as it comes.
 async fn refused(
     session: &mut Session,
     mut head: Box<ResponseHeader>,
-    body: Bytes,
+    mut body: Body,
 ) -> pingora::Result<bool> {
-    if head.status == StatusCode::SWITCHING_PROTOCOLS {
-        head.set_status(StatusCode::BAD_GATEWAY)?;
-    }
-    let bodiless = matches!(
-        head.status,
-        StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
-    );
-    if !bodiless {
-        head.set_content_length(body.len())?;
-    }
     session.set_keepalive(None);
-    let empty = bodiless || body.is_empty();
-    session.write_response_header(head, empty).await?;
-    if !empty {
-        session.write_response_body(Some(body), true).await?;
+    let empty = body.is_empty();
+    if !body.has_length() {
+        head.remove_header(&CONTENT_LENGTH);
+        head.insert_header(TRANSFER_ENCODING, "chunked")?;
     }
+    session.write_response_header(head, empty).await?;
+    if empty {
+        return Ok(true);
+    }
+    let broke = |error| {
+        pingora::Error::because(
+            ErrorType::ReadError,
+            "a pod's refusal broke off",
+            Box::new(error),
+        )
+    };
+    while let Some(piece) = body.next().await.map_err(broke)? {
+        session.write_response_body(Some(piece), false).await?;
+    }
+    session.write_response_body(None, true).await?;
     Ok(true)
 }

@@ -7,10 +7,45 @@ pub fn close(code: u16) -> [u8; 4] {
     [0x88, 0x02, high, low]
 }
 
+/// A Close frame of a client, masked with `key` as a client's frames must be.
+#[must_use]
+pub fn masked_close(code: u16, key: [u8; 4]) -> [u8; 8] {
+    let [high, low] = code.to_be_bytes();
+    let [a, b, c, d] = key;
+    [0x88, 0x82, a, b, c, d, high ^ a, low ^ b]
+}
+
 /// Opcode of a Close frame.
 const CLOSE: u8 = 0x8;
 /// Longest frame header: 2 bytes, 8 of length, 4 of mask.
 const MAX_HEADER: usize = 14;
+
+/// What is known of the first Close frame of a direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Closing {
+    /// None has begun.
+    #[default]
+    No,
+    /// Its header has come; the two bytes of its code, masked with these, come next.
+    Code([u8; 2]),
+    /// The second byte of its code comes next, masked with this.
+    Low { high: u8, mask: u8 },
+    /// Its code has come, or it has none.
+    Known(Option<u16>),
+}
+
+impl Closing {
+    fn take(self, byte: u8) -> Self {
+        match self {
+            Self::Code([first, mask]) => Self::Low {
+                high: byte ^ first,
+                mask,
+            },
+            Self::Low { high, mask } => Self::Known(Some(u16::from_be_bytes([high, byte ^ mask]))),
+            other => other,
+        }
+    }
+}
 
 /// Follows one direction of a socket.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,7 +55,7 @@ pub struct Frames {
     seen: usize,
     /// Bytes of payload still to come.
     payload: u64,
-    closing: bool,
+    closing: Closing,
 }
 
 impl Frames {
@@ -43,7 +78,12 @@ impl Frames {
     pub fn advance(&mut self, bytes: &[u8]) -> usize {
         let mut at = 0;
         while let Some(&next) = bytes.get(at) {
-            if self.payload > 0 {
+            if matches!(self.closing, Closing::Code(_) | Closing::Low { .. }) {
+                // Of the payload of a Close, which is short, byte by byte.
+                self.closing = self.closing.take(next);
+                self.payload -= 1;
+                at += 1;
+            } else if self.payload > 0 {
                 let left = (bytes.len() - at) as u64;
                 let skip = self.payload.min(left);
                 self.payload -= skip;
@@ -72,7 +112,16 @@ impl Frames {
     /// Whether a Close frame has begun: nothing may follow it.
     #[must_use]
     pub fn is_closing(&self) -> bool {
-        self.closing
+        self.closing != Closing::No
+    }
+
+    /// Status code of the first Close frame, if it has one and that has come.
+    #[must_use]
+    pub fn close_code(&self) -> Option<u16> {
+        match self.closing {
+            Closing::Known(code) => code,
+            _ => None,
+        }
     }
 
     fn take_header(&mut self) {
@@ -97,7 +146,17 @@ impl Frames {
                 .take(n)
                 .fold(0, |length, byte| (length << 8) | u64::from(*byte)),
         };
-        self.closing |= first & 0x0f == CLOSE;
+        if first & 0x0f == CLOSE && !self.is_closing() {
+            self.closing = if self.payload < 2 {
+                Closing::Known(None)
+            } else {
+                let key = rest.get(extended..).filter(|_| mask > 0);
+                Closing::Code(match key {
+                    Some([first, second, ..]) => [*first, *second],
+                    _ => [0, 0],
+                })
+            };
+        }
         self.seen = 0;
     }
 }
@@ -136,6 +195,26 @@ mod tests {
         frames.feed(&close(1012));
         assert!(frames.at_boundary() && frames.is_closing());
         assert_eq!(close(1012), [0x88, 0x02, 0x03, 0xf4]);
+    }
+
+    #[test]
+    fn the_code_of_a_close_is_read_masked_or_not_however_it_is_cut() {
+        for (close, code) in [
+            (close(1012).to_vec(), Some(1012)),
+            (masked_close(4001, [9, 8, 7, 6]).to_vec(), Some(4001)),
+            (vec![0x88, 0], None),
+            (vec![0x88, 0x80, 1, 2, 3, 4], None),
+            (vec![0x88, 1, 3], None),
+            (vec![0x88, 126, 0, 4, 0x03, 0xe8, b'h', b'i'], Some(1000)),
+        ] {
+            let stream = [frame(1, 3, true), close, frame(8, 2, false)].concat();
+            for cut in 0..stream.len() {
+                let mut frames = Frames::new();
+                frames.feed(&stream[..cut]);
+                frames.feed(&stream[cut..]);
+                assert_eq!((frames.close_code(), frames.at_boundary()), (code, true));
+            }
+        }
     }
 
     proptest! {

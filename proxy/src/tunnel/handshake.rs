@@ -1,8 +1,9 @@
 //! The handshake with the pod: the request head goes out, its answer comes back.
 
+use super::refusal::Body;
 use bytes::{Buf as _, Bytes, BytesMut};
-use http::header::{CONNECTION, UPGRADE};
-use http::{HeaderName, HeaderValue, Method, StatusCode, Version};
+use http::header::UPGRADE;
+use http::{HeaderName, HeaderValue, StatusCode};
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::protocols::TcpKeepalive;
 use pingora::protocols::l4::ext::set_tcp_keepalive;
@@ -27,11 +28,6 @@ const ANSWER: Duration = Duration::from_secs(30);
 const MAX_HEAD: usize = 32 * 1024;
 /// Most headers of an answer.
 const MAX_HEADERS: usize = 128;
-/// Longest body that is read of a refusal, in bytes.
-const MAX_REFUSAL: usize = 64 * 1024;
-/// Longest wait for the body of a refusal.
-const REFUSAL: Duration = Duration::from_secs(5);
-
 /// Why there is no socket.
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeError {
@@ -65,33 +61,9 @@ pub enum Answer {
     Refused {
         /// Its head, without what concerns the connection to the pod.
         head: Box<ResponseHeader>,
-        /// Its body, cut at 64 KiB.
-        body: Bytes,
+        /// Its body.
+        body: Body,
     },
-}
-
-/// Whether a request asks for a WebSocket and nothing else. `Upgrade: x` alone is no reason to treat
-/// a request in any other way.
-#[must_use]
-pub fn wants_websocket(request: &RequestHeader) -> bool {
-    let mut upgrades = request.headers.get_all(UPGRADE).iter();
-    let (Some(upgrade), None) = (upgrades.next(), upgrades.next()) else {
-        return false;
-    };
-    request.method == Method::GET
-        && request.version == Version::HTTP_11
-        && upgrade.as_bytes().eq_ignore_ascii_case(b"websocket")
-        && has_token(request.headers.get_all(CONNECTION).iter(), "upgrade")
-        && request.headers.contains_key("sec-websocket-key")
-}
-
-fn has_token<'a>(mut values: impl Iterator<Item = &'a HeaderValue>, token: &str) -> bool {
-    values.any(|value| {
-        value.to_str().is_ok_and(|text| {
-            text.split(',')
-                .any(|one| one.trim().eq_ignore_ascii_case(token))
-        })
-    })
 }
 
 /// Connects to a pod.
@@ -112,7 +84,9 @@ pub async fn connect(address: SocketAddr) -> Result<TcpStream, HandshakeError> {
 }
 
 /// Sends `request`, which must be free of hop-by-hop headers, as a WebSocket handshake and reads the
-/// answer.
+/// answer. The connection must be a new one: then whatever comes on it, and be it before the request
+/// has left, is the answer to this request and to no other. Whether its `Sec-WebSocket-Accept` is right
+/// is for the client to judge (RFC 6455, section 4.1).
 ///
 /// # Errors
 /// [`HandshakeError`], other than `Connect`.
@@ -122,7 +96,8 @@ pub async fn handshake(
 ) -> Result<Answer, HandshakeError> {
     let head = wire(request);
     let exchange = async {
-        pod.write_all(&head).await?;
+        // A pod that refuses may have closed already: what it has said can be read all the same.
+        let sent = pod.write_all(&head).await;
         let mut buffer = BytesMut::with_capacity(1024);
         loop {
             if let Some((head, length)) = parse(&buffer)? {
@@ -138,6 +113,7 @@ pub async fn handshake(
                 return Err(HandshakeError::Nonsense("the head is too long"));
             }
             if pod.read_buf(&mut buffer).await? == 0 {
+                sent?;
                 return Err(HandshakeError::Io(std::io::ErrorKind::UnexpectedEof.into()));
             }
         }
@@ -160,13 +136,13 @@ pub async fn handshake(
             early: buffer.freeze(),
         });
     }
-    let body = refusal(pod, &head, buffer).await;
+    let body = Body::new(pod, &head, buffer)?;
     for name in [
         "connection",
         "keep-alive",
+        "proxy-connection",
         "transfer-encoding",
         "upgrade",
-        "content-length",
         "trailer",
     ] {
         head.remove_header(name);
@@ -213,30 +189,6 @@ fn parse(buffer: &[u8]) -> Result<Option<(ResponseHeader, usize)>, HandshakeErro
     Ok(Some((head, length)))
 }
 
-/// Reads what a refusal says. It is for people who debug; a part is better than nothing.
-async fn refusal(mut pod: TcpStream, head: &ResponseHeader, mut body: BytesMut) -> Bytes {
-    let length = head
-        .headers
-        .get(http::header::CONTENT_LENGTH)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|text| text.parse::<usize>().ok());
-    // A chunked body is not worth a parser here: the status says enough.
-    let wanted = match length {
-        Some(length) => length.min(MAX_REFUSAL),
-        None => return Bytes::new(),
-    };
-    let read = async {
-        while body.len() < wanted {
-            if pod.read_buf(&mut body).await.unwrap_or(0) == 0 {
-                break;
-            }
-        }
-    };
-    let _ = tokio::time::timeout(REFUSAL, read).await;
-    body.truncate(wanted);
-    body.freeze()
-}
-
 /// The head of a 101 as it goes to the client.
 #[must_use]
 pub fn switched(head: &ResponseHeader) -> Vec<u8> {
@@ -268,32 +220,6 @@ mod tests {
             request.append_header(*name, *value).unwrap();
         }
         request
-    }
-
-    #[test]
-    fn only_exactly_websocket() {
-        let full = [
-            ("upgrade", "WebSocket"),
-            ("connection", "keep-alive, Upgrade"),
-            ("sec-websocket-key", "x"),
-        ];
-        assert!(wants_websocket(&request(&full)));
-        for (name, value) in [
-            ("upgrade", "x"),
-            ("upgrade", "h2c, websocket"),
-            ("connection", "keep-alive"),
-        ] {
-            let mut other = full;
-            for header in &mut other {
-                if header.0 == name {
-                    header.1 = value;
-                }
-            }
-            assert!(!wants_websocket(&request(&other)), "{name}: {value}");
-        }
-        assert!(!wants_websocket(&request(&full[..2])), "no key");
-        let twice = [full[0], full[0], full[1], full[2]];
-        assert!(!wants_websocket(&request(&twice)), "two of them");
     }
 
     #[test]

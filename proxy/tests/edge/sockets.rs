@@ -245,7 +245,7 @@ async fn stopping_closes_sockets_and_finishes_requests() {
     .await;
     crate::eventually("the slow request", || async { app.requests() == 1 }).await;
     stage.signal("TERM");
-    assert_eq!(socket.rest().await, close(1012));
+    assert_eq!(socket.rest().await, close(1001));
     drop(socket);
     app.release();
     let answer = slow.answer().await;

@@ -10,8 +10,8 @@ use serde_json::json;
 use std::sync::Arc;
 use tokio_tungstenite::tungstenite::Message;
 
-/// RFC 6455's successor codes: "service restart".
-const RESTART: u16 = 1012;
+/// RFC 6455, section 7.4.1: "going away".
+const GOING_AWAY: u16 = 1001;
 
 pub(super) async fn until_it_is_gone(site: Arc<Site>) -> anyhow::Result<()> {
     // A load balancer gets minutes to look elsewhere, or less: a second signal ends it at once.
@@ -54,7 +54,7 @@ pub(super) async fn until_it_is_gone(site: Arc<Site>) -> anyhow::Result<()> {
 
     // It is told that the time is over.
     peer.signal(Signal::SIGTERM)?;
-    assert_eq!(socket.closed().await?, (RESTART, 0));
+    assert_eq!(socket.closed().await?, (GOING_AWAY, 0));
     peer.gone().await?;
     peer.unlist(&site).await?;
     let seen = ended(&alice, &operation).await?;

@@ -1,0 +1,35 @@
+//! What requests for a WebSocket get that none can be opened by.
+
+use super::Reply;
+use crate::tunnel::request::{Fault, SEC_WEBSOCKET_VERSION, VERSION};
+use http::StatusCode;
+use http::header::UPGRADE;
+
+impl Reply {
+    /// A request for a WebSocket that is no proper one (RFC 6455, sections 4.2.2 and 4.4).
+    #[must_use]
+    pub fn not_a_socket(fault: Fault) -> Self {
+        let (status, message) = match fault {
+            Fault::Version => (
+                StatusCode::UPGRADE_REQUIRED,
+                "WebSockets are spoken in version 13 here.",
+            ),
+            Fault::Key => (
+                StatusCode::BAD_REQUEST,
+                "A request for a WebSocket needs exactly one Sec-WebSocket-Key.",
+            ),
+            Fault::Body => (
+                StatusCode::BAD_REQUEST,
+                "A request for a WebSocket has no body.",
+            ),
+        };
+        let body = serde_json::json!({"code": "invalid_request", "message": message});
+        let reply = Self::json(status, &body);
+        if fault == Fault::Version {
+            return reply
+                .with(UPGRADE.as_str(), "websocket")
+                .with(SEC_WEBSOCKET_VERSION, VERSION);
+        }
+        reply
+    }
+}
