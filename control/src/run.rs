@@ -62,6 +62,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
     let gauges = Gauges::register(&mut registry);
+    registry.register_collector(Box::new(admin::Tasks::here()));
     let admin_stop = CancellationToken::new();
     let admin_router = admin::router(readiness, Arc::new(registry));
     let admin_server = tokio::spawn(admin::serve(

@@ -78,6 +78,7 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
     let sessions = Sessions::new();
     let mut registry = prometheus_client::registry::Registry::default();
     let metrics = Metrics::new(&mut registry);
+    registry.register_collector(Box::new(listener::Tasks::here()));
     let watch = follow::pods(&settings, &table, &sessions, &metrics).await?;
     let holds = Holds::new(settings.hold);
     let connections = Connections::new(

@@ -2,6 +2,7 @@
 
 mod guard;
 mod ready;
+mod tasks;
 
 use std::{future::IntoFuture as _, sync::Arc, time::Duration};
 
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use guard::bearer;
 pub use ready::{Check, Readiness};
+pub use tasks::Tasks;
 
 /// Content type of the OpenMetrics text format.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -80,6 +80,7 @@ async fn metrics_are_open_metrics() {
     let counter: Counter = Counter::default();
     registry.register("things", "Things seen", counter.clone());
     counter.inc_by(3);
+    registry.register_collector(Box::new(admin::Tasks::here()));
     let (url, stop, task) = start(admin::router(Readiness::new(), Arc::new(registry))).await;
     let reply = reqwest::get(format!("{url}/metrics")).await.unwrap();
     assert_eq!(
@@ -88,6 +89,13 @@ async fn metrics_are_open_metrics() {
     );
     let text = reply.text().await.unwrap();
     assert!(text.contains("nogoo9_things_total 3\n"), "{text}");
+    let tasks = text
+        .lines()
+        .find_map(|line| line.strip_prefix("nogoo9_tasks "));
+    assert!(
+        tasks.is_some_and(|n| n.parse::<u32>().unwrap() > 0),
+        "{text}"
+    );
     assert!(text.ends_with("# EOF\n"), "{text}");
     stop.cancel();
     task.await.unwrap();
