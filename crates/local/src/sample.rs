@@ -5,11 +5,13 @@
 //! It is an ordinary workspace application: it knows nothing of the edge in front of
 //! it, uses relative URLs only, and is told who it is by its environment ([`Config`]).
 //! On `SIGTERM` its health check fails, requests in flight may finish, streams end and
-//! sockets close with 1012 (service restart).
+//! sockets close with 1012 (service restart); or it is gone at once, as programs are that
+//! know nothing of signals ([`Config::abrupt`]).
 
 mod config;
 mod files;
 mod lock;
+pub mod noise;
 mod page;
 mod routes;
 mod shell;
@@ -112,14 +114,19 @@ pub async fn run(config: Config) -> Result<ExitCode, SampleError> {
         version = sample.config.version,
         "the sample workspace is up"
     );
-    let signalled = sample.closing.clone();
+    let (signalled, died) = (sample.closing.clone(), sample.died.clone());
+    let abrupt = sample.config.abrupt;
     tokio::spawn(async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
         tracing::info!("asked to end");
-        signalled.cancel();
+        if abrupt {
+            died.cancel();
+        } else {
+            signalled.cancel();
+        }
     });
     serve(listener, sample).await
 }

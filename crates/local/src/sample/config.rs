@@ -36,6 +36,8 @@ pub struct Config {
     pub flap: Option<Duration>,
     /// `CRASH=1`: end with exit code 1 at once.
     pub crash: bool,
+    /// `ABRUPT=1`: end at once when asked to end.
+    pub abrupt: bool,
     /// `LOCK_DATA=1`: be the only one that uses the folder of files, or say so and end.
     pub lock: bool,
 }
@@ -101,6 +103,7 @@ impl Config {
             ready_delay: delay("READY_DELAY_MS")?,
             flap: Some(delay("FLAP_MS")?).filter(|span| !span.is_zero()),
             crash: text("CRASH").as_deref() == Some("1"),
+            abrupt: text("ABRUPT").as_deref() == Some("1"),
             lock: text("LOCK_DATA").as_deref() == Some("1"),
         })
     }
