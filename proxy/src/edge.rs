@@ -30,6 +30,7 @@ use http::{Method, Version};
 use nogoo9_runtime::client::TrustedProxies;
 use nogoo9_runtime::limit::Failures;
 use pingora::http::{RequestHeader, ResponseHeader};
+use pingora::protocols::http::ServerSession;
 use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType};
@@ -90,6 +91,14 @@ pub struct Edge {
     pub sockets: TaskTracker,
 }
 
+/// Requests that follow before the answer are kept until it is their turn (RFC 9112, section 9.3.2);
+/// otherwise they would be dropped, and the connection with them.
+fn pipelined(session: &mut Session) {
+    if let ServerSession::H1(client) = session.as_downstream_mut() {
+        client.set_pipelining_enabled(true);
+    }
+}
+
 #[async_trait]
 impl ProxyHttp for Edge {
     type CTX = Context;
@@ -105,6 +114,7 @@ impl ProxyHttp for Edge {
     ) -> pingora::Result<bool> {
         crate::accept::reached(session);
         session.set_write_timeout(Some(CLIENT_WRITE));
+        pipelined(session);
         ctx.client = self.client(session);
         let mut decision = self
             .gate
