@@ -12,6 +12,15 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 /// Longest time between two frames that are waited for.
 const TIMEOUT: Duration = Duration::from_secs(180);
 
+/// What came over a WebSocket.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Received {
+    /// A text or binary message.
+    Message(Message),
+    /// A Close frame of that code.
+    Closed(u16),
+}
+
 /// An open WebSocket.
 #[derive(Debug)]
 pub struct Socket(WebSocketStream<TcpStream>);
@@ -75,6 +84,24 @@ impl Socket {
             match next.context("no message")?.context("the socket ended")?? {
                 message @ (Message::Text(_) | Message::Binary(_)) => return Ok(message),
                 Message::Close(frame) => bail!("closed: {frame:?}"),
+                _ => {}
+            }
+        }
+    }
+
+    /// The next message or Close frame; may be dropped at any time without losing one.
+    ///
+    /// # Errors
+    /// None comes, the socket ends without one, or with one that has no code.
+    pub async fn receive(&mut self) -> anyhow::Result<Received> {
+        loop {
+            let next = tokio::time::timeout(TIMEOUT, self.0.next()).await;
+            match next.context("no message")?.context("no Close frame")?? {
+                message @ (Message::Text(_) | Message::Binary(_)) => {
+                    return Ok(Received::Message(message));
+                }
+                Message::Close(Some(frame)) => return Ok(Received::Closed(frame.code.into())),
+                Message::Close(None) => bail!("closed without a code"),
                 _ => {}
             }
         }

@@ -2,12 +2,11 @@
 //! every proxy that there is says that nobody uses it, or at the bound; never before.
 
 mod link;
-mod peer;
 mod revoked;
 mod silent;
 mod stopping;
 
-use nogoo9_tests::{Api, Cluster, Observation, Options, Site, Suite, Template, until};
+use nogoo9_tests::{Api, Cluster, Observation, Options, Site, Suite, Template, peer, until};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Duration;

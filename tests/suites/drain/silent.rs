@@ -1,10 +1,10 @@
 //! A proxy that cannot say what is open on the old pod: that counts as "not yet", up to the bound.
 
 use super::link::Link;
-use super::peer::Peer;
 use super::{LONG, NO_BOUND, begin, ended, template, text};
 use nix::sys::signal::Signal;
 use nogoo9_model::keys;
+use nogoo9_tests::peer::Peer;
 use nogoo9_tests::{Api, Cluster, Edge, Site};
 use serde_json::json;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! A proxy that stops: what is open through it counts until it is gone.
 
-use super::peer::Peer;
 use super::silent::Draining;
 use super::{LONG, NO_BOUND, begin, ended, template};
 use nix::sys::signal::Signal;
 use nogoo9_model::keys;
+use nogoo9_tests::peer::Peer;
 use nogoo9_tests::{Observation, Site, Socket, until};
 use serde_json::json;
 use std::sync::Arc;
