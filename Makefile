@@ -47,6 +47,19 @@ noon: deps-test ## Upgrade 200 workspaces at once, in use, while control is kill
 	$(CARGO) build --workspace --bins
 	NOGOO9_TEST_NOON=200 $(CARGO) test --workspace --test noon
 
+.PHONY: edge
+edge: deps-test ## The edge at full size: 1 GiB each way and thousands of sockets through upgrades
+	$(CARGO) build --workspace --bins
+	NOGOO9_TEST_EDGE=all $(CARGO) test --workspace --test edge --test smooth
+
+# How long `make soak` takes, in seconds.
+SOAK ?= 1200
+
+.PHONY: soak
+soak: deps-test ## 20 minutes of mixed traffic, upgrades and restarts: nothing leaks; results in target/results/soak
+	$(CARGO) build --workspace --bins
+	NOGOO9_TEST_SOAK=$(SOAK) $(CARGO) test --workspace --test soak
+
 .PHONY: crash
 crash: deps-build ## 200,000 crash schedules of the upgrade engine, each from its seed, in 10 minutes at most
 	NOGOO9_CRASH_SCHEDULES=200000 NOGOO9_CRASH_SECONDS=$${NOGOO9_CRASH_SECONDS:-600} \
