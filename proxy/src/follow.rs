@@ -59,10 +59,14 @@ pub async fn pods(
             }
         }
     };
-    let selector = Config::labels(keys::pods_selector());
+    let config = Config {
+        // An address that a pod had once may be another's by now.
+        distrust_restored: true,
+        ..Config::labels(keys::pods_selector())
+    };
     Ok(Watch::start(
         api,
-        selector,
+        config,
         |pod: Pod| PodView::from_pod(&pod).ok(),
         sink,
     ))

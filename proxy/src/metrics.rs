@@ -299,9 +299,9 @@ impl Collector for Gauges {
         for (name, help, metric) in gauges {
             metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)?;
         }
-        let age = ConstGauge::new(self.watch.last_event_age().as_secs_f64());
+        let age = ConstGauge::new(self.watch.age().as_secs_f64());
         let name = "nogoo9_proxy_watch_age_seconds";
-        let help = "Time since the API server last delivered anything";
+        let help = "Time since the routing table last proved to be what the cluster says";
         age.encode(encoder.encode_descriptor(name, help, None, age.metric_type())?)?;
         let counters = [
             ("nogoo9_proxy_watch_events", "Pod events", counts.events),
@@ -314,6 +314,16 @@ impl Collector for Gauges {
                 "nogoo9_proxy_watch_lists",
                 "Full lists of pods",
                 counts.lists,
+            ),
+            (
+                "nogoo9_proxy_watch_went_back",
+                "Answers of the API server older than what was seen, and not taken in",
+                counts.went_back,
+            ),
+            (
+                "nogoo9_proxy_watch_restores",
+                "Times that the API server was found put back to an older state",
+                counts.restores,
             ),
         ];
         for (name, help, count) in counters {

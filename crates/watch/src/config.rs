@@ -1,6 +1,6 @@
 //! What to watch, and when to distrust the watch.
 
-use kube::runtime::watcher;
+use kube::api::{ListParams, WatchParams};
 use std::time::Duration;
 
 /// Selection and deadlines of one watch.
@@ -20,6 +20,11 @@ pub struct Config {
     pub watch_seconds: u32,
     /// Objects per page of a list.
     pub page_size: u32,
+    /// After the server's database was put back to an older copy: do not believe what its first list
+    /// tells of the past. Objects that were known stay as they were known, and objects that were gone
+    /// are not delivered, until they change or until the next list, a minute later. For whoever acts on
+    /// what objects say of the world outside, as which pod has which address.
+    pub distrust_restored: bool,
 }
 
 impl Default for Config {
@@ -32,6 +37,7 @@ impl Default for Config {
             list_silence: Duration::from_secs(30),
             watch_seconds: 45,
             page_size: 500,
+            distrust_restored: false,
         }
     }
 }
@@ -46,15 +52,25 @@ impl Config {
         }
     }
 
-    pub(crate) fn watcher(&self) -> watcher::Config {
-        watcher::Config {
+    /// A list of the present: without a version, so that the answer is as new as the database and not
+    /// as a cache; in pages, so that neither side holds more than one. (No streaming lists: servers
+    /// stopped serving them, and one cut off before its end is not noticed.)
+    pub(crate) fn list(&self, paged: bool) -> ListParams {
+        ListParams {
             label_selector: self.labels.clone(),
             field_selector: self.fields.clone(),
-            // No streaming lists: servers stopped serving them, and a list cut before its bookmark
-            // is not noticed. A paged, consistent list is slower and right.
-            initial_list_strategy: watcher::InitialListStrategy::ListWatch,
-            page_size: Some(self.page_size),
-            ..watcher::Config::default().timeout(self.watch_seconds)
+            limit: paged.then_some(self.page_size),
+            ..ListParams::default()
+        }
+    }
+
+    pub(crate) fn watch(&self) -> WatchParams {
+        WatchParams {
+            label_selector: self.labels.clone(),
+            field_selector: self.fields.clone(),
+            timeout: Some(self.watch_seconds),
+            bookmarks: true,
+            ..WatchParams::default()
         }
     }
 }

@@ -5,11 +5,13 @@
 //!
 //! - **Nothing is cleared.** A relist is compared with what is known, and only the differences are
 //!   delivered. While the API server is away, what is known stays.
-//! - **Nothing is missed for good.** The watcher of kube-runtime retries two failures for ever at
-//!   the same place (an HTTP 410 when the watch starts; "too large resource version"), and a watch
-//!   that started beyond the server's present, as after a restored etcd, stays silent. So a watchdog
-//!   starts afresh after [`Config::max_failures`] failures in a row, and every
-//!   [`Config::relist_every`] in any case.
+//! - **Nothing goes back.** Versions are compared: a list or an event older than what was seen is not
+//!   taken in. If all lists are older for some seconds, the server's database was put back to an
+//!   older copy; then that is what there is ([`Config::distrust_restored`]).
+//! - **Nothing is missed for good.** All is listed anew after a 410, after [`Config::max_failures`]
+//!   failures in a row, when a server that otherwise sends bookmarks was silent for a whole watch (as
+//!   one is that was asked for a version beyond its present), and every [`Config::relist_every`] in
+//!   any case.
 //! - **A name used again is another object.** If the uid behind a name changes, the old object is
 //!   delivered as deleted before the new one as applied.
 //! - **Memory is bounded** by the number of objects: one projected value each, two during a relist.
@@ -19,6 +21,7 @@
 
 mod backoff;
 mod config;
+mod course;
 mod mirror;
 mod status;
 mod store;

@@ -53,9 +53,10 @@ pub(crate) struct Seen<V> {
 pub(crate) enum Event<V> {
     Apply(Seen<V>),
     Delete(Key, String),
-    Init,
-    InitApply(Seen<V>),
-    InitDone,
+    /// The list is whole.
+    Listed,
+    /// So it is, but it tells of the past: the server's database was put back to an older copy.
+    Restored,
 }
 
 /// What is known.
@@ -76,30 +77,51 @@ impl<V> Default for Mirror<V> {
 }
 
 impl<V> Mirror<V> {
+    /// A list begins; what an earlier one left behind does not count.
+    pub(crate) fn begin(&mut self) {
+        self.listing = HashMap::new();
+    }
+
+    /// One object of the list.
+    pub(crate) fn list(&mut self, seen: Seen<V>) {
+        if let Some(value) = seen.value {
+            let value = Arc::new(value);
+            let entry = Entry {
+                uid: seen.uid,
+                version: seen.version,
+                value,
+            };
+            self.listing.insert(seen.key, entry);
+        }
+    }
+
     /// Takes one event in and returns what changed, in order.
     pub(crate) fn step(&mut self, known: &mut Known<V>, event: Event<V>) -> Vec<Change<V>> {
         match event {
-            Event::Init => {
-                self.listing = HashMap::new();
-                Vec::new()
+            Event::Listed => replace(known, std::mem::take(&mut self.listing)),
+            Event::Restored => {
+                let mut listed = std::mem::take(&mut self.listing);
+                distrust(known, &mut listed);
+                replace(known, listed)
             }
-            Event::InitApply(seen) => {
-                if let Some(value) = seen.value {
-                    let value = Arc::new(value);
-                    let entry = Entry {
-                        uid: seen.uid,
-                        version: seen.version,
-                        value,
-                    };
-                    self.listing.insert(seen.key, entry);
-                }
-                Vec::new()
-            }
-            Event::InitDone => replace(known, std::mem::take(&mut self.listing)),
             Event::Apply(seen) => apply(known, seen),
             Event::Delete(key, uid) => delete(known, &key, &uid),
         }
     }
+}
+
+/// Takes out of a list of the past what is not to be believed: what had gone since then, and how things
+/// stood. What has gone since then and was known stays gone, by its absence from the list.
+fn distrust<V>(known: &Known<V>, listed: &mut Known<V>) {
+    listed.retain(|key, then| match known.get(key) {
+        Some(now) if now.uid == then.uid => {
+            // The version stays too, so that the next list has a say.
+            then.version.clone_from(&now.version);
+            then.value = now.value.clone();
+            true
+        }
+        _ => false,
+    });
 }
 
 /// The difference between what is known and a full list; then the list is what is known.

@@ -2,17 +2,27 @@
 
 use crate::backoff;
 use crate::config::Config;
+use crate::course::{Course, Ended, Verdict};
 use crate::mirror::{Change, Event, Key, Mirror, Seen};
 use crate::status::Status;
 use crate::store::Store;
 use futures::{Stream, StreamExt};
-use kube::runtime::watcher;
+use kube::api::WatchEvent;
+use kube::core::ObjectList;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
+use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
-use tokio::time::Instant;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+/// How much longer than asked for a watch may last before its connection counts as dead.
+const OVERTIME: Duration = Duration::from_secs(5);
+/// When all is listed once more after a restore, should that not be due before: what was hidden as a
+/// thing of the past has been begun anew or cleared away by then.
+const AFTER_RESTORE: Duration = Duration::from_secs(60);
 
 /// A running watch. Dropping it ends it.
 #[derive(Debug)]
@@ -52,14 +62,12 @@ impl<V: Send + Sync + 'static> Watch<V> {
             store: store.clone(),
             status: status.clone(),
             mirror: Mirror::default(),
+            course: Course::default(),
+            config,
             project,
             sink,
         };
-        let streams = {
-            let config = config.clone();
-            move || watcher(api.clone(), config.watcher())
-        };
-        let task = tokio::spawn(worker.run(streams, config));
+        let task = tokio::spawn(worker.run(api));
         Self {
             store,
             status,
@@ -92,122 +100,269 @@ pub fn strip_managed_fields<K: Resource>(mut object: K) -> Option<K> {
     Some(object)
 }
 
-/// Why a stream is left.
+/// Why following is left for a full list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Left {
-    /// Time for a full list.
+    /// It is time for one.
     Due,
-    /// It failed too often in a row, or fell silent during a list.
+    /// Too many failures in a row.
     Failing,
+    /// The server knows nothing of that version any more (410).
+    Gone,
+    /// The server was silent, and is not by habit.
+    Silent,
+    /// Something came that is older than what was seen.
+    WentBack,
+}
+
+/// Why a list was not had.
+#[derive(Debug)]
+enum Failure {
+    /// The rest of a list is not to be had any more (410): it took too long.
+    Expired,
+    /// Anything else.
+    Other(String),
 }
 
 struct Worker<V, P, S> {
     store: Store<V>,
     status: Status,
     mirror: Mirror<V>,
+    course: Course,
+    config: Config,
     project: P,
     sink: S,
 }
 
 /// Tells [`Status`] that the task is gone, however it ends.
-struct Ended(Status);
+struct Finished(Status);
 
-impl Drop for Ended {
+impl Drop for Finished {
     fn drop(&mut self) {
         self.0.ended();
     }
 }
 
 impl<V, P, S> Worker<V, P, S> {
-    async fn run<K, W>(mut self, streams: impl Fn() -> W, config: Config)
+    async fn run<K>(mut self, api: Api<K>)
     where
-        K: Resource + 'static,
-        W: Stream<Item = watcher::Result<watcher::Event<K>>>,
+        K: Resource + Clone + DeserializeOwned + Debug + 'static,
         P: Fn(K) -> Option<V>,
         S: FnMut(Change<V>),
     {
-        let _ended = Ended(self.status.clone());
+        let _finished = Finished(self.status.clone());
         loop {
-            let left = self.follow(streams(), &config).await;
+            let next = self.list(&api).await;
+            let left = self.follow(&api, next).await;
             self.status.restarted();
-            tracing::debug!(reason = ?left, "watch begins anew");
+            tracing::debug!(reason = ?left, "all is listed anew");
         }
     }
 
-    /// Follows one stream until the watchdog leaves it.
-    async fn follow<K>(
-        &mut self,
-        stream: impl Stream<Item = watcher::Result<watcher::Event<K>>>,
-        config: &Config,
-    ) -> Left
+    /// Lists until a list was taken in, and returns when the next one is due.
+    async fn list<K>(&mut self, api: &Api<K>) -> Instant
     where
-        K: Resource + 'static,
+        K: Resource + Clone + DeserializeOwned + Debug,
+        P: Fn(K) -> Option<V>,
+        S: FnMut(Change<V>),
+    {
+        let mut paged = true;
+        loop {
+            match self.pages(api, paged).await {
+                Ok(version) => match self.course.listed(&version) {
+                    Verdict::Current => {
+                        self.deliver(Event::Listed);
+                        // Up to a tenth earlier, so that replicas do not list in step.
+                        let every = self.config.relist_every.mul_f64(1.0 - dice() / 10.0);
+                        return Instant::now() + every;
+                    }
+                    Verdict::Restored => {
+                        self.status.restored();
+                        tracing::error!(
+                            version,
+                            "the API server was put back to an older state; what it says now counts"
+                        );
+                        self.deliver(match self.config.distrust_restored {
+                            true => Event::Restored,
+                            false => Event::Listed,
+                        });
+                        return Instant::now() + self.config.relist_every.min(AFTER_RESTORE);
+                    }
+                    Verdict::Old(times) => {
+                        self.status.went_back();
+                        self.status.failed();
+                        if times == 1 {
+                            tracing::warn!(
+                                version,
+                                seen = self.course.from(),
+                                "the API server's list is older than what was seen; what is known stays in use"
+                            );
+                        }
+                        sleep(backoff::wait(times, dice())).await;
+                    }
+                },
+                // The next one is asked for in one piece, which cannot expire half-way.
+                Err(Failure::Expired) => {
+                    paged = false;
+                    self.failed("the list of objects took too long for its pages")
+                        .await;
+                }
+                Err(Failure::Other(trouble)) => self.failed(&trouble).await,
+            }
+        }
+    }
+
+    /// Reads one list, and returns its version.
+    async fn pages<K>(&mut self, api: &Api<K>, paged: bool) -> Result<String, Failure>
+    where
+        K: Resource + Clone + DeserializeOwned + Debug,
+        P: Fn(K) -> Option<V>,
+    {
+        self.mirror.begin();
+        let mut params = self.config.list(paged);
+        loop {
+            let page = timeout(self.config.list_silence, api.list(&params)).await;
+            let page: ObjectList<K> = match page {
+                Err(_) => {
+                    let trouble = "the list of objects has stalled".to_owned();
+                    return Err(Failure::Other(trouble));
+                }
+                Ok(Err(error)) if is_gone(&error) => return Err(Failure::Expired),
+                Ok(Err(error)) => return Err(Failure::Other(error.to_string())),
+                Ok(Ok(page)) => page,
+            };
+            for object in page.items {
+                let seen = self.seen(object);
+                self.mirror.list(seen);
+            }
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params.continue_token = Some(token),
+                // All pages of a list tell the version at which it was read.
+                None => {
+                    let version = page.metadata.resource_version;
+                    return version
+                        .filter(|version| !version.is_empty())
+                        .ok_or_else(|| {
+                            Failure::Other("the list of objects tells no version".to_owned())
+                        });
+                }
+            }
+        }
+    }
+
+    /// Follows, watch after watch, until a full list is to be had.
+    async fn follow<K>(&mut self, api: &Api<K>, due: Instant) -> Left
+    where
+        K: Resource + Clone + DeserializeOwned + Debug + 'static,
+        P: Fn(K) -> Option<V>,
+        S: FnMut(Change<V>),
+    {
+        let params = self.config.watch();
+        let lasts = Duration::from_secs(self.config.watch_seconds.into());
+        // No failure is waited for beyond the time for a list.
+        loop {
+            let began = Instant::now();
+            let until = due.min(began + lasts + OVERTIME);
+            let from = self.course.from().to_owned();
+            let trouble = match timeout_at(until, api.watch(&params, &from)).await {
+                Ok(Ok(stream)) => {
+                    self.status.answered();
+                    match self.take_all(stream, until).await {
+                        // A moment less than asked for: clocks differ.
+                        Ok(spoke) => {
+                            let in_full = began.elapsed() >= lasts.mul_f64(0.9);
+                            match self.course.ended(spoke, in_full) {
+                                Ended::Fine => continue,
+                                Ended::Early => "a watch ended before its time".to_owned(),
+                                Ended::Silent => return Left::Silent,
+                            }
+                        }
+                        Err(Broke::Dead) if Instant::now() >= due => return Left::Due,
+                        Err(Broke::Dead) => "a watch does not end".to_owned(),
+                        Err(Broke::Left(left)) => return left,
+                        Err(Broke::Failed(error)) => error,
+                    }
+                }
+                Ok(Err(error)) if is_gone(&error) => return self.gone().await,
+                Ok(Err(error)) => error.to_string(),
+                Err(_) if Instant::now() >= due => return Left::Due,
+                Err(_) => "a watch does not begin".to_owned(),
+            };
+            let failures = self.status.failed();
+            report(failures, &trouble);
+            sleep(backoff::wait(failures, dice())).await;
+            if failures.is_multiple_of(self.config.max_failures.max(1)) {
+                return Left::Failing;
+            }
+        }
+    }
+
+    /// Takes in what one watch brings, and returns whether it brought anything.
+    async fn take_all<K>(
+        &mut self,
+        stream: impl Stream<Item = kube::Result<WatchEvent<K>>>,
+        until: Instant,
+    ) -> Result<bool, Broke>
+    where
+        K: Resource + Clone + DeserializeOwned + Debug + 'static,
         P: Fn(K) -> Option<V>,
         S: FnMut(Change<V>),
     {
         let mut stream = pin!(stream);
-        // Up to a tenth earlier, so that replicas do not list in step.
-        let relist_at = Instant::now() + config.relist_every.mul_f64(1.0 - dice() / 10.0);
-        let mut listing = true;
+        let mut spoke = false;
         loop {
-            let deadline = if listing {
-                Instant::now() + config.list_silence
-            } else {
-                relist_at
+            let event = match timeout_at(until, stream.next()).await {
+                Err(_) => return Err(Broke::Dead),
+                Ok(None) => return Ok(spoke),
+                Ok(Some(Err(error))) if is_gone(&error) => {
+                    return Err(Broke::Left(self.gone().await));
+                }
+                Ok(Some(Err(error))) => return Err(Broke::Failed(error.to_string())),
+                Ok(Some(Ok(event))) => event,
             };
-            match tokio::time::timeout_at(deadline, stream.next()).await {
-                Err(_) if listing => {
-                    let failures = self.status.failed();
-                    tracing::warn!(failures, "the list of objects has stalled");
-                    tokio::time::sleep(backoff::wait(failures, dice())).await;
-                    return Left::Failing;
-                }
-                Err(_) => return Left::Due,
-                Ok(None) => return Left::Failing,
-                Ok(Some(Ok(event))) => {
-                    match &event {
-                        watcher::Event::Init => listing = true,
-                        watcher::Event::InitDone => listing = false,
-                        _ => {}
+            spoke = true;
+            let came = match event {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => self
+                    .changed(&object)
+                    .then(|| Event::Apply(self.seen(object))),
+                WatchEvent::Deleted(object) => self.changed(&object).then(|| {
+                    let uid = object.meta().uid.clone().unwrap_or_default();
+                    Event::Delete(key(&object), uid)
+                }),
+                WatchEvent::Bookmark(bookmark) => {
+                    if self.course.heard(&bookmark.metadata.resource_version, true) {
+                        self.status.proved();
+                        continue;
                     }
-                    self.take(event);
+                    None
                 }
-                Ok(Some(Err(error))) => {
-                    let failures = self.status.failed();
-                    report(failures, &error);
-                    tokio::time::sleep(backoff::wait(failures, dice())).await;
-                    if failures.is_multiple_of(config.max_failures.max(1)) {
-                        return Left::Failing;
-                    }
+                WatchEvent::Error(status) if status.code == 410 => {
+                    return Err(Broke::Left(self.gone().await));
                 }
-            }
+                WatchEvent::Error(status) => return Err(Broke::Failed(status.message)),
+            };
+            let Some(event) = came else {
+                // The list decides what that was; nothing that is known gives way to it.
+                self.status.went_back();
+                self.failed("the API server sent something older than what was seen")
+                    .await;
+                return Err(Broke::Left(Left::WentBack));
+            };
+            self.status.event();
+            self.deliver(event);
         }
     }
 
-    fn take<K>(&mut self, event: watcher::Event<K>)
+    /// Whether a change is newer than anything before.
+    fn changed<K: Resource>(&mut self, object: &K) -> bool {
+        let version = object.meta().resource_version.as_deref();
+        self.course.heard(version.unwrap_or_default(), false)
+    }
+
+    fn deliver(&mut self, event: Event<V>)
     where
-        K: Resource + 'static,
-        P: Fn(K) -> Option<V>,
         S: FnMut(Change<V>),
     {
-        let event = match event {
-            // A failing list repeats `Init` without having heard anything.
-            watcher::Event::Init => Event::Init,
-            watcher::Event::InitApply(object) => {
-                self.status.heard();
-                Event::InitApply(self.seen(object))
-            }
-            watcher::Event::InitDone => Event::InitDone,
-            watcher::Event::Apply(object) => {
-                self.status.event();
-                Event::Apply(self.seen(object))
-            }
-            watcher::Event::Delete(object) => {
-                self.status.event();
-                let uid = object.meta().uid.clone().unwrap_or_default();
-                Event::Delete(key(&object), uid)
-            }
-        };
         let changes = self.store.write(|known| self.mirror.step(known, event));
         for change in changes {
             let synced = matches!(change, Change::Synced);
@@ -231,6 +386,35 @@ impl<V, P, S> Worker<V, P, S> {
             value: (self.project)(object),
         }
     }
+
+    fn failed(&self, trouble: &str) -> impl Future<Output = ()> + use<V, P, S> {
+        let failures = self.status.failed();
+        report(failures, trouble);
+        sleep(backoff::wait(failures, dice()))
+    }
+
+    /// Waits before a list that a 410 asks for: at first a moment, longer where it does not help.
+    async fn gone(&mut self) -> Left {
+        let times = self.course.gone();
+        self.status.failed();
+        tracing::debug!(times, "the watch's version is forgotten");
+        sleep(backoff::wait(times, dice())).await;
+        Left::Gone
+    }
+}
+
+/// Why one watch is over.
+enum Broke {
+    /// Its connection says nothing, not even that it is over.
+    Dead,
+    /// It failed; another one may not.
+    Failed(String),
+    /// Another one would not help.
+    Left(Left),
+}
+
+fn is_gone(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 410)
 }
 
 fn key<K: Resource>(object: &K) -> Key {
@@ -242,11 +426,11 @@ fn key<K: Resource>(object: &K) -> Key {
 }
 
 /// The first failure is worth a warning, its repetitions are not.
-fn report(failures: u32, error: &watcher::Error) {
+fn report(failures: u32, error: &str) {
     if failures == 1 {
-        tracing::warn!(%error, "watch failed; what is known stays in use");
+        tracing::warn!(error, "watch failed; what is known stays in use");
     } else {
-        tracing::debug!(%error, failures, "watch failed again");
+        tracing::debug!(error, failures, "watch failed again");
     }
 }
 

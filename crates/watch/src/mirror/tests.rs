@@ -63,12 +63,16 @@ impl Harness {
         text(&self.mirror.step(&mut self.known, event))
     }
 
-    fn list(&mut self, objects: &[Object]) -> Vec<String> {
-        assert!(self.step(Event::Init).is_empty());
+    fn begin(&mut self, objects: &[Object]) {
+        self.mirror.begin();
         for object in objects {
-            assert!(self.step(Event::InitApply(seen(*object))).is_empty());
+            self.mirror.list(seen(*object));
         }
-        self.step(Event::InitDone)
+    }
+
+    fn list(&mut self, objects: &[Object]) -> Vec<String> {
+        self.begin(objects);
+        self.step(Event::Listed)
     }
 }
 
@@ -91,9 +95,8 @@ fn a_relist_delivers_differences_only() {
 fn arrivals_come_before_departures() {
     let mut h = Harness::new();
     h.list(&[("old", 1, 1)]);
-    h.step(Event::Init);
-    h.step(Event::InitApply(seen(("new", 2, 1))));
-    let raw = h.mirror.step(&mut h.known, Event::InitDone);
+    h.begin(&[("new", 2, 1)]);
+    let raw = h.mirror.step(&mut h.known, Event::Listed);
     assert!(matches!(
         raw.as_slice(),
         [Change::Applied(_), Change::Deleted(_), Change::Synced]
@@ -104,11 +107,30 @@ fn arrivals_come_before_departures() {
 fn a_list_that_breaks_off_changes_nothing() {
     let mut h = Harness::new();
     h.list(&[("a", 1, 1)]);
-    h.step(Event::Init);
-    h.step(Event::InitApply(seen(("b", 2, 1))));
+    h.begin(&[("b", 2, 1)]);
     // The server went away; the watcher begins again.
     assert_eq!(h.known.len(), 1);
     assert_eq!(h.list(&[("a", 1, 1)]), ["="]);
+}
+
+/// The database was put back: `b` was deleted since then, `c` was made since then, `d` has changed.
+#[test]
+fn a_list_of_the_past_brings_nothing_back() {
+    let mut h = Harness::new();
+    h.list(&[("a", 1, 1), ("c", 3, 8), ("d", 4, 9)]);
+    h.begin(&[("a", 1, 1), ("b", 2, 2), ("d", 4, 3)]);
+    assert_eq!(
+        h.step(Event::Restored),
+        ["-c/3/8", "="],
+        "what is not there is gone, and nothing else happens"
+    );
+    // What changes from then on is of the present, although its number is smaller.
+    assert_eq!(h.step(Event::Apply(seen(("b", 2, 4)))), ["+b/2/4"]);
+    assert_eq!(
+        h.list(&[("a", 1, 1), ("b", 2, 4), ("d", 4, 3)]),
+        ["+d/4/3", "="],
+        "the next list has the last word"
+    );
 }
 
 #[test]
@@ -158,6 +180,7 @@ enum Op {
     Unwanted(Object),
     Delete(&'static str, u8),
     BrokenList(Vec<Object>),
+    Restored(Vec<Object>),
 }
 
 fn object() -> impl Strategy<Value = Object> {
@@ -172,6 +195,7 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         prop::collection::vec(object(), 0..5).prop_map(Op::List),
         prop::collection::vec(object(), 0..5).prop_map(Op::BrokenList),
+        prop::collection::vec(object(), 0..5).prop_map(Op::Restored),
         object().prop_map(Op::Apply),
         object().prop_map(Op::Unwanted),
         (prop::sample::select(vec!["a", "b", "c", "d"]), 0u8..3)
@@ -186,20 +210,24 @@ proptest! {
         let mut h = Harness::new();
         let mut replica: BTreeMap<String, u32> = BTreeMap::new();
         for op in ops {
-            let events = match op {
-                Op::List(objects) | Op::BrokenList(objects) if objects.is_empty() => vec![Event::Init, Event::InitDone],
-                Op::List(objects) => std::iter::once(Event::Init)
-                    .chain(objects.into_iter().map(|o| Event::InitApply(seen(o))))
-                    .chain(std::iter::once(Event::InitDone))
-                    .collect(),
-                Op::BrokenList(objects) => std::iter::once(Event::Init)
-                    .chain(objects.into_iter().map(|o| Event::InitApply(seen(o))))
-                    .collect(),
-                Op::Apply(o) => vec![Event::Apply(seen(o))],
-                Op::Unwanted(o) => vec![Event::Apply(unwanted(o))],
-                Op::Delete(name, uid) => vec![Event::Delete(key(name), uid.to_string())],
+            let event = match op {
+                Op::List(objects) => {
+                    h.begin(&objects);
+                    Some(Event::Listed)
+                }
+                Op::Restored(objects) => {
+                    h.begin(&objects);
+                    Some(Event::Restored)
+                }
+                Op::BrokenList(objects) => {
+                    h.begin(&objects);
+                    None
+                }
+                Op::Apply(o) => Some(Event::Apply(seen(o))),
+                Op::Unwanted(o) => Some(Event::Apply(unwanted(o))),
+                Op::Delete(name, uid) => Some(Event::Delete(key(name), uid.to_string())),
             };
-            for event in events {
+            if let Some(event) = event {
                 for change in h.mirror.step(&mut h.known, event) {
                     match change {
                         Change::Applied(v) => {

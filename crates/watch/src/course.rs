@@ -1,0 +1,218 @@
+//! What is newer than what, and when a watch that goes on without a word is not believed any more.
+//! Pure.
+//!
+//! Resource versions of one cluster are numbers that grow (Kubernetes 1.35 promises that they can be
+//! compared; before, it was so). A version smaller than one seen before means that the answer is from
+//! the past: an API server whose cache lags behind, or a database that was put back to an older copy.
+//! Versions that are no numbers are not compared.
+
+/// Lists in a row that may be older than what was seen. One more, and the database was restored: with
+/// the waits between them, three seconds of nothing else.
+const OLD_LISTS: u32 = 4;
+/// Most full-length watches without a word that are put up with. The periodic list comes first then.
+const MOST_QUIET: u32 = 8;
+
+/// What a list is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// At least as new as anything seen.
+    Current,
+    /// Older than what was seen, for so many lists in a row: it is not taken in.
+    Old(u32),
+    /// Older, and every list has been for some time: the past is what there is now.
+    Restored,
+}
+
+/// How a watch ended that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The next one may begin.
+    Fine,
+    /// It broke off before its time without a word; the next one is not to begin at once.
+    Early,
+    /// It was silent although this server is not: only a list can tell what was missed.
+    Silent,
+}
+
+/// What is known of versions and of the server's habits.
+#[derive(Debug, Default)]
+pub(crate) struct Course {
+    newest: Option<u128>,
+    /// Where a watch begins: the newest version, as it was written.
+    from: String,
+    old_lists: u32,
+    /// Whether the server sends bookmarks: then a whole watch without any is suspicious.
+    bookmarks: bool,
+    quiet: u32,
+    /// Quiet watches put up with before the next list.
+    patience: u32,
+    /// Refusals of a version in a row that nothing was heard after.
+    gone: u32,
+}
+
+impl Course {
+    /// Where a watch begins.
+    pub(crate) fn from(&self) -> &str {
+        &self.from
+    }
+
+    /// Judges a list by its version.
+    pub(crate) fn listed(&mut self, version: &str) -> Verdict {
+        let number = number(version);
+        let verdict = if !self.is_before(number, false) {
+            Verdict::Current
+        } else if self.old_lists < OLD_LISTS {
+            self.old_lists += 1;
+            return Verdict::Old(self.old_lists);
+        } else {
+            Verdict::Restored
+        };
+        self.old_lists = 0;
+        self.quiet = 0;
+        self.newest = number;
+        version.clone_into(&mut self.from);
+        verdict
+    }
+
+    /// Takes the version of an event or a bookmark in. `false`: it is from the past, and is not to be
+    /// believed.
+    pub(crate) fn heard(&mut self, version: &str, bookmark: bool) -> bool {
+        let number = number(version);
+        // A bookmark may repeat a version; a change has a version of its own.
+        if version.is_empty() || self.is_before(number, !bookmark) {
+            return false;
+        }
+        self.bookmarks |= bookmark;
+        (self.quiet, self.patience, self.gone) = (0, 0, 0);
+        self.newest = number;
+        version.clone_into(&mut self.from);
+        true
+    }
+
+    /// A watch has ended that did not fail: whether it `spoke`, and lasted `in_full`.
+    pub(crate) fn ended(&mut self, spoke: bool, in_full: bool) -> Ended {
+        if spoke {
+            return Ended::Fine;
+        }
+        if !in_full {
+            return Ended::Early;
+        }
+        self.gone = 0;
+        if !self.bookmarks {
+            return Ended::Fine;
+        }
+        self.quiet += 1;
+        if self.quiet <= self.patience {
+            return Ended::Fine;
+        }
+        // Where nothing was missed, silence is this server's way: it is put up with for longer.
+        self.patience = (self.patience * 2 + 1).min(MOST_QUIET);
+        Ended::Silent
+    }
+
+    /// The server knows nothing of the version any more; how often that was so in a row.
+    pub(crate) fn gone(&mut self) -> u32 {
+        self.gone = self.gone.saturating_add(1);
+        self.gone
+    }
+
+    fn is_before(&self, number: Option<u128>, or_same: bool) -> bool {
+        match (number, self.newest) {
+            (Some(number), Some(newest)) => number < newest || (or_same && number == newest),
+            _ => false,
+        }
+    }
+}
+
+/// A version as a number; `None`: it is none.
+pub(crate) fn number(version: &str) -> Option<u128> {
+    version.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn an_older_list_is_not_believed_until_all_are() {
+        let mut course = Course::default();
+        assert_eq!(course.listed("1000"), Verdict::Current);
+        for times in 1..=OLD_LISTS {
+            assert_eq!(course.listed("500"), Verdict::Old(times));
+            assert_eq!(course.from(), "1000", "a watch goes on where it was");
+        }
+        assert_eq!(course.listed("501"), Verdict::Restored);
+        assert_eq!(course.from(), "501");
+        assert_eq!(course.listed("502"), Verdict::Current);
+        // One that is new again between the old ones begins the count anew.
+        for _ in 0..3 {
+            assert_eq!(course.listed("400"), Verdict::Old(1));
+            assert_eq!(course.listed("600"), Verdict::Current);
+        }
+    }
+
+    #[test]
+    fn events_only_ever_go_forward() {
+        let mut course = Course::default();
+        course.listed("10");
+        assert!(!course.heard("10", false), "the list had it");
+        assert!(course.heard("10", true), "a bookmark may repeat it");
+        assert!(course.heard("11", false) && course.heard("20", true));
+        assert!(!course.heard("20", false) && !course.heard("19", true));
+        assert_eq!(course.from(), "20");
+        assert!(course.heard("no number", false), "not compared");
+        assert!(course.heard("3", false), "nor by what comes after it");
+    }
+
+    #[test]
+    fn silence_of_a_server_that_speaks_is_suspicious() {
+        let mut course = Course::default();
+        course.listed("1");
+        assert_eq!(course.ended(false, true), Ended::Fine, "it never spoke");
+        assert_eq!(course.ended(false, false), Ended::Early);
+        course.heard("2", true);
+        assert_eq!(course.ended(true, true), Ended::Fine);
+        assert_eq!(course.ended(false, true), Ended::Silent);
+        // The list found nothing: two more may be silent, then seven.
+        course.listed("2");
+        let until = |course: &mut Course| {
+            let ended = (1..).find(|_| course.ended(false, true) == Ended::Silent);
+            course.listed("2");
+            ended
+        };
+        assert_eq!(until(&mut course), Some(2));
+        assert_eq!(until(&mut course), Some(4));
+        course.heard("3", false);
+        assert_eq!(course.ended(false, true), Ended::Silent, "it spoke again");
+    }
+
+    #[test]
+    fn refusals_in_a_row_are_counted() {
+        let mut course = Course::default();
+        course.listed("1");
+        assert_eq!((course.gone(), course.gone()), (1, 2));
+        course.listed("5");
+        assert_eq!(course.gone(), 3, "a list alone proves nothing");
+        course.heard("6", false);
+        assert_eq!(course.gone(), 1);
+    }
+
+    proptest! {
+        /// Whatever comes in which order, a watch never begins before what was seen, but for a restore.
+        #[test]
+        fn it_never_goes_back(answers in prop::collection::vec((any::<bool>(), any::<bool>(), 0u32..50), 0..80)) {
+            let mut course = Course::default();
+            for (list, bookmark, version) in answers {
+                let before = number(course.from());
+                let restored = if list {
+                    course.listed(&version.to_string()) == Verdict::Restored
+                } else {
+                    course.heard(&version.to_string(), bookmark);
+                    false
+                };
+                prop_assert!(restored || number(course.from()) >= before);
+            }
+        }
+    }
+}

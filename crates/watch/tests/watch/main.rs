@@ -1,0 +1,189 @@
+//! The watch against a small HTTP server that can fail the ways an API server does.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests and their helpers"
+)]
+
+mod past;
+mod server;
+
+use nogoo9_watch::Config;
+use server::{Harness, Watches};
+use std::time::Duration;
+
+/// Longest wait for anything in these tests.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn lists_then_follows() {
+    let mut h = Harness::start(&[("a", "1"), ("b", "2")], Watches::Work, Config::default()).await;
+    assert_eq!(h.until_synced().await, ["+a", "+b"]);
+    h.watch.synced().await;
+    h.watched().await;
+    h.server().put("c", "3");
+    assert_eq!(h.next().await, "+c");
+    h.server().delete("a");
+    assert_eq!(h.next().await, "-a");
+    assert_eq!(h.names(), ["b", "c"]);
+    let b = h.watch.store().get("ns", "b").unwrap();
+    assert_eq!(b.metadata.managed_fields, None);
+    let counts = h.watch.status().counts();
+    assert_eq!((counts.events, counts.lists, counts.failures), (2, 1, 0));
+}
+
+#[tokio::test]
+async fn a_watch_refused_with_410_ends_in_a_relist() {
+    let config = Config {
+        max_failures: 2,
+        ..Config::default()
+    };
+    let mut h = Harness::start(&[("a", "1"), ("b", "2")], Watches::Gone, config).await;
+    assert_eq!(h.until_synced().await, ["+a", "+b"]);
+    h.server().delete("a");
+    h.server().put("c", "3");
+    assert_eq!(h.until_synced().await, ["+c", "-a"]);
+    assert!(h.watch.status().counts().restarts >= 1);
+    h.server().watches = Watches::Work;
+    h.watched().await;
+    h.server().put("d", "4");
+    // A relist that was under way may deliver it before the watch does.
+    while h.next().await != "+d" {}
+    assert_eq!(h.names(), ["b", "c", "d"]);
+}
+
+#[tokio::test]
+async fn a_silent_watch_is_overtaken_by_the_periodic_relist() {
+    let config = Config {
+        relist_every: Duration::from_millis(300),
+        ..Config::default()
+    };
+    let mut h = Harness::start(&[("a", "1"), ("b", "1")], Watches::Silent, config).await;
+    assert_eq!(h.until_synced().await, ["+a", "+b"]);
+    h.watched().await;
+    h.server().delete("a");
+    // A relist that read before the delete delivers nothing.
+    let mut changes = h.until_synced().await;
+    while changes.is_empty() {
+        changes = h.until_synced().await;
+    }
+    assert_eq!(changes, ["-a"]);
+}
+
+#[tokio::test]
+async fn what_is_known_outlives_the_server() {
+    let mut h = Harness::start(&[("a", "1"), ("b", "2")], Watches::Work, Config::default()).await;
+    h.until_synced().await;
+    h.watched().await;
+    h.server().go(Watches::Down);
+    h.until("a failure", |h| h.watch.status().is_failing())
+        .await;
+    assert_eq!(h.names(), ["a", "b"]);
+    h.server().delete("b");
+    h.server().put("c", "3");
+    h.server().go(Watches::Work);
+    // The server's log of events is gone with it, so only a full list can tell.
+    let mut seen = Vec::new();
+    while seen.len() < 2 {
+        let change = h.next().await;
+        if change != "=" {
+            seen.push(change);
+        }
+    }
+    seen.sort();
+    assert_eq!(seen, ["+c", "-b"]);
+    assert_eq!(h.names(), ["a", "c"]);
+}
+
+#[tokio::test]
+async fn a_watch_told_410_half_way_ends_in_a_relist() {
+    let mut h = Harness::start(&[("a", "1")], Watches::Work, Config::default()).await;
+    h.until_synced().await;
+    h.watched().await;
+    {
+        let mut server = h.server();
+        server.forget();
+        // Nobody hears of these but by a list.
+        server.delete("a");
+        server.put("b", "2");
+    }
+    assert_eq!(h.until_synced().await, ["+b", "-a"]);
+}
+
+#[tokio::test]
+async fn a_watch_that_ends_after_each_event_misses_none() {
+    let mut h = Harness::start(&[], Watches::One, Config::default()).await;
+    h.until_synced().await;
+    for n in 0..30 {
+        h.watched().await;
+        let name = format!("o{n}");
+        h.server().put(&name, "1");
+        assert_eq!(h.next().await, format!("+{name}"));
+    }
+    let counts = h.watch.status().counts();
+    assert_eq!((counts.events, counts.lists, counts.failures), (30, 1, 0));
+    assert_eq!(h.server().lists, 1);
+}
+
+/// A server that sends bookmarks and is then silent for a whole watch has lost track of it: the
+/// periodic list is not waited for.
+#[tokio::test]
+async fn a_silent_watch_of_a_server_that_speaks_is_overtaken_at_its_end() {
+    let config = Config {
+        watch_seconds: 1,
+        ..Config::default()
+    };
+    let mut h = Harness::start(&[("a", "1"), ("b", "1")], Watches::Work, config).await;
+    h.until_synced().await;
+    h.watched().await;
+    h.server().bookmark();
+    h.server().watches = Watches::Silent;
+    h.server().delete("a");
+    assert_eq!(h.differences().await, ["-a"]);
+    assert!(h.watch.status().counts().failures == 0, "silence is none");
+}
+
+#[tokio::test]
+async fn a_bookmark_proves_what_is_known() {
+    let mut h = Harness::start(&[("a", "1")], Watches::Work, Config::default()).await;
+    h.until_synced().await;
+    h.watched().await;
+    let status = h.watch.status();
+    let old = Duration::from_millis(50);
+    h.until("some age", |_| status.age() > old).await;
+    h.server().bookmark();
+    h.until("the proof", |_| status.age() < old).await;
+    // An answer that tells nothing proves nothing.
+    h.server().go(Watches::Silent);
+    h.watched().await;
+    h.until("some age", |_| status.age() > old).await;
+    assert!(!status.is_failing());
+}
+
+#[tokio::test]
+async fn a_list_comes_in_pages_and_whole_where_those_expire() {
+    let names: Vec<String> = (0..25).map(|n| format!("o{n:02}")).collect();
+    let objects: Vec<(&str, &str)> = names.iter().map(|name| (&**name, "1")).collect();
+    let config = Config {
+        page_size: 10,
+        ..Config::default()
+    };
+    let mut h = Harness::start(&objects, Watches::Work, config).await;
+    assert_eq!(h.until_synced().await.len(), 25);
+    assert_eq!(h.server().asked(), (1, 3));
+    h.watched().await;
+    h.server().expires = true;
+    h.server().put("o99", "1");
+    assert_eq!(h.next().await, "+o99");
+    {
+        let mut server = h.server();
+        server.forget();
+        server.delete("o00");
+    }
+    assert_eq!(h.differences().await, ["-o00"]);
+    // The first page of one that broke off, and one in one piece.
+    assert_eq!(h.server().asked(), (3, 5));
+    assert_eq!(h.names().len(), 25);
+}
