@@ -77,12 +77,16 @@ pub struct ProxyArgs {
     /// --hold-timeout]
     #[arg(long, env = "NOGOO9_RECREATE_HOLD_TIMEOUT", value_name = "SECONDS")]
     pub recreate_hold_timeout: Option<String>,
-    /// Most requests waiting at once, in all. [default: 10000]
+    /// Most requests waiting at once, in all; one workspace never gets more than is left. [default: 10000]
     #[arg(long, env = "NOGOO9_HOLD_MAX", value_name = "N")]
     pub hold_max: Option<String>,
     /// Most requests waiting at once for one workspace. [default: 200]
     #[arg(long, env = "NOGOO9_HOLD_MAX_PER_WORKSPACE", value_name = "N")]
     pub hold_max_per_workspace: Option<String>,
+    /// Most bytes that the heads of waiting requests may occupy, in all. Bodies are not read while a
+    /// request waits. One workspace never gets more than is left. [default: 67108864]
+    #[arg(long, env = "NOGOO9_HOLD_MAX_BYTES", value_name = "BYTES")]
+    pub hold_max_bytes: Option<String>,
     /// Time from the stop signal, when /readyz turns red, to closing the listener: load balancers
     /// need it to look elsewhere. [default: 5; 0 with a loopback URL, where there is none]
     #[arg(long, env = "NOGOO9_DRAIN", value_name = "SECONDS")]
@@ -143,6 +147,7 @@ impl Configure for Args {
             recreate_hold_timeout,
             hold_max,
             hold_max_per_workspace,
+            hold_max_bytes,
             drain,
             stop_timeout,
             h2c,
@@ -177,6 +182,12 @@ impl Configure for Args {
             200,
             (1, 100_000),
         );
+        let bytes = problems.number(
+            "hold-max-bytes",
+            hold_max_bytes.as_deref(),
+            64 << 20,
+            (1 << 20, 1 << 40),
+        );
         // Plain http is allowed on loopback only.
         let alone = common
             .as_ref()
@@ -203,6 +214,7 @@ impl Configure for Args {
                 recreate: recreate?.max(timeout?),
                 per_workspace: usize::try_from(per?).unwrap_or(usize::MAX),
                 total: usize::try_from(total?).unwrap_or(usize::MAX),
+                bytes: usize::try_from(bytes?).unwrap_or(usize::MAX),
             },
             drain: drain?,
             stop_timeout: stop_timeout?,

@@ -1,8 +1,9 @@
 //! Which pod a request tries next. Pure.
 //!
-//! A pod that cannot be reached was not sent anything, so trying again is always safe: the same pod
+//! A pod that cannot be reached was not sent anything, so trying again is always safe: the active pod
 //! once more after a moment (it may just be opening its port), then the next best one (until an
-//! upgrade is committed that is the old pod), then waiting until the route changes.
+//! upgrade is committed that is the old pod), then waiting until the route changes. A pod that is not
+//! the active one is tried once and never again.
 
 use crate::table::{Backend, Route};
 use std::sync::Arc;
@@ -23,9 +24,12 @@ pub const MAX_ATTEMPTS: u32 = 200;
 #[derive(Debug, Default)]
 pub struct Attempts {
     made: u32,
-    /// Rounds over all pods of one route.
+    /// Rounds with one route.
     rounds: u32,
+    /// Failures of this round.
     failed: Vec<(Arc<str>, u32)>,
+    /// All pods that ever failed.
+    ever: Vec<Arc<str>>,
 }
 
 /// What to do next.
@@ -40,9 +44,12 @@ pub enum Next {
 }
 
 impl Attempts {
-    /// Notes that a pod could not be reached.
+    /// Notes that a pod failed: it could not be reached, or broke off.
     pub fn failed(&mut self, uid: &Arc<str>) {
         self.made += 1;
+        if !self.ever.contains(uid) {
+            self.ever.push(uid.clone());
+        }
         match self.failed.iter_mut().find(|(known, _)| known == uid) {
             Some((_, times)) => *times += 1,
             None => self.failed.push((uid.clone(), 1)),
@@ -85,14 +92,18 @@ impl Attempts {
                 .find(|(uid, _)| *uid == pod.uid)
                 .map_or(0, |(_, times)| *times)
         };
-        for pod in &route.backends {
-            match failures(pod) {
-                0 => return Next::Dial(pod.clone(), Duration::ZERO),
-                1 => return Next::Dial(pod.clone(), BACK_OFF),
+        let mut pods = route.backends.iter();
+        if let Some(active) = pods.next() {
+            match failures(active) {
+                0 => return Next::Dial(active.clone(), Duration::ZERO),
+                1 => return Next::Dial(active.clone(), BACK_OFF),
                 _ => {}
             }
         }
-        Next::Hold
+        let mut untried = pods.filter(|pod| !self.ever.contains(&pod.uid));
+        untried
+            .next()
+            .map_or(Next::Hold, |pod| Next::Dial(pod.clone(), Duration::ZERO))
     }
 }
 
@@ -133,18 +144,42 @@ mod tests {
     }
 
     #[test]
-    fn twice_the_active_then_the_next_then_hold() {
-        let route = route(&["new", "old"]);
+    fn twice_the_active_once_each_other_then_hold() {
+        let route = route(&["new", "old", "older"]);
         let mut attempts = Attempts::default();
         let mut seen = Vec::new();
-        for uid in ["new", "new", "old", "old"] {
+        for uid in ["new", "new", "old", "older"] {
             seen.push(short(&attempts.next(&route)));
             attempts.failed(&Arc::from(uid));
         }
         seen.push(short(&attempts.next(&route)));
-        assert_eq!(seen, ["new 0", "new 100", "old 0", "old 100", "hold"]);
-        attempts.again();
-        assert_eq!(short(&attempts.next(&route)), "new 0");
+        assert_eq!(seen, ["new 0", "new 100", "old 0", "older 0", "hold"]);
+    }
+
+    #[test]
+    fn others_are_never_tried_twice() {
+        let (both, new, old) = (route(&["new", "old"]), "new", "old");
+        let mut attempts = Attempts::default();
+        for uid in [new, new, old] {
+            attempts.failed(&Arc::from(uid));
+        }
+        for _ in 0..3 {
+            attempts.again();
+            assert_eq!(short(&attempts.next(&both)), "new 0");
+            attempts.failed(&Arc::from(new));
+            assert_eq!(short(&attempts.next(&both)), "new 100");
+            attempts.failed(&Arc::from(new));
+            assert_eq!(short(&attempts.next(&both)), "hold");
+        }
+        attempts.changed();
+        attempts.failed(&Arc::from(new));
+        attempts.failed(&Arc::from(new));
+        assert_eq!(short(&attempts.next(&both)), "hold", "nor by another route");
+        assert_eq!(
+            short(&attempts.next(&route(&["old"]))),
+            "old 0",
+            "it is the active one"
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Pingora's hooks. Each does one thing and leaves the deciding to pure modules.
 
 mod absent;
+mod again;
 mod answer;
 mod claim;
 mod context;
@@ -18,26 +19,31 @@ use crate::control::Control;
 use crate::gate::{Decision, Gate, is_navigation};
 use crate::headers::{self, Mapping, Origin};
 use crate::hold::Holds;
+use crate::lines::Lines;
 use crate::metrics::{By, Class, Metrics, RequestLabels};
 use crate::personal::Personal;
 use crate::renew::Renewals;
 use crate::reply::Reply;
+use crate::retry::Budget;
 use crate::sessions::{Kind, Sessions};
 use async_trait::async_trait;
 use bytes::Bytes;
+use http::Version;
 use http::header::TRANSFER_ENCODING;
-use http::{Method, Version};
 use nogoo9_runtime::client::TrustedProxies;
 use nogoo9_runtime::limit::Failures;
 use pingora::http::{RequestHeader, ResponseHeader};
+use pingora::protocols::Digest;
 use pingora::protocols::http::ServerSession;
 use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType};
+use std::os::fd::RawFd;
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
+use again::pod_peer;
 use context::{Failure, Hop};
 use personal::Watched;
 use pick::Picked;
@@ -54,9 +60,6 @@ const CONTROL_IDLE: Duration = Duration::from_secs(30);
 const CONTROL_ANSWER: Duration = Duration::from_secs(60);
 /// Longest wait for a client that takes nothing.
 const CLIENT_WRITE: Duration = Duration::from_secs(300);
-/// Most repetitions of a safe request whose connection broke before any answer: one that kills its
-/// pod shall not kill them all.
-const MAX_SAFE_REPEATS: u32 = 3;
 
 /// The proxy as Pingora runs it.
 #[derive(Debug)]
@@ -83,10 +86,14 @@ pub struct Edge {
     pub failures: Option<Failures>,
     /// What is open.
     pub sessions: Sessions,
+    /// Connections to pods.
+    pub lines: Lines,
     /// What is held.
     pub holds: Holds,
     /// What is counted.
     pub metrics: Metrics,
+    /// What may be repeated, in all.
+    pub repeats: Budget,
     /// Open sockets' tasks, waited for when stopping.
     pub sockets: TaskTracker,
 }
@@ -191,8 +198,9 @@ impl ProxyHttp for Edge {
                 let Some((backend, entered)) = hop.next.take() else {
                     return Error::err_in(ErrorType::InternalError);
                 };
-                let mut peer = peer(backend.address, POD_IDLE);
-                peer.group_key = backend.pool;
+                hop.opened.workspace.repeats.earn();
+                self.repeats.earn();
+                let peer = pod_peer(session.req_header(), hop, &backend);
                 hop.current = Some((backend, entered));
                 Ok(Box::new(peer))
             }
@@ -206,6 +214,24 @@ impl ProxyHttp for Edge {
             },
             Hop::None => Error::err_in(ErrorType::InternalError),
         }
+    }
+
+    async fn connected_to_upstream(
+        &self,
+        _: &mut Session,
+        reused: bool,
+        _: &HttpPeer,
+        connection: RawFd,
+        _: Option<&Digest>,
+        ctx: &mut Context,
+    ) -> pingora::Result<()> {
+        if let Hop::Pod(hop) = &ctx.hop
+            && let Some((backend, _)) = &hop.current
+            && !reused
+        {
+            self.lines.opened(&backend.uid, connection);
+        }
+        Ok(())
     }
 
     fn fail_to_connect(
@@ -237,40 +263,8 @@ impl ProxyHttp for Edge {
         ctx: &mut Context,
         client_reused: bool,
     ) -> Box<Error> {
-        let mut e = e.more_context(format!("peer: {peer}"));
-        let method = session.req_header().method.clone();
-        if !method.is_idempotent() || session.as_ref().retry_buffer_truncated() {
-            e.set_retry(false);
-            return e;
-        }
-        e.retry.decide_reuse(client_reused);
-        if let Hop::Pod(hop) = &mut ctx.hop {
-            // A pod that dies takes its connections with it. What only reads, and has no answer yet,
-            // may be asked of its successor.
-            let safe = matches!(method, Method::GET | Method::HEAD | Method::OPTIONS)
-                && session.response_written().is_none()
-                && session.as_downstream_mut().is_body_empty();
-            let broke = *e.esource() == ErrorSource::Upstream
-                && matches!(
-                    e.etype(),
-                    ErrorType::ConnectionClosed | ErrorType::ReadError | ErrorType::WriteError
-                );
-            if !e.retry() && safe && broke && hop.repeats < MAX_SAFE_REPEATS {
-                hop.repeats += 1;
-                e.set_retry(true);
-            }
-            if e.retry() {
-                // It had a pod; if there is none any more, it has as much time as one that arrives.
-                hop.patience.restart(Instant::now(), &self.holds.bounds);
-                self.metrics.retries.inc();
-                if let Some((backend, _)) = hop.current.take()
-                    && !client_reused
-                {
-                    hop.attempts.failed(&backend.uid);
-                }
-            }
-        }
-        e
+        let e = e.more_context(format!("peer: {peer}"));
+        self.once_more(session, e, ctx, client_reused)
     }
 
     async fn upstream_request_filter(
@@ -320,6 +314,17 @@ impl ProxyHttp for Edge {
         if !self.flows_on(session.req_header(), ctx) {
             return Error::e_explain(ErrorType::InternalError, "the caller's session is over");
         }
+        Ok(())
+    }
+
+    async fn upstream_response_filter(
+        &self,
+        _: &mut Session,
+        response: &mut ResponseHeader,
+        ctx: &mut Context,
+    ) -> pingora::Result<()> {
+        // Here, since Pingora makes chunks of such an answer.
+        ctx.ends_with_connection(response);
         Ok(())
     }
 
@@ -374,10 +379,13 @@ impl ProxyHttp for Edge {
         &self,
         session: &mut Session,
         _: &mut Option<Bytes>,
-        _: bool,
+        end_of_stream: bool,
         ctx: &mut Context,
     ) -> pingora::Result<Option<Duration>> {
         ctx.data();
+        if end_of_stream && self.was_cut_off(ctx) {
+            return Error::e_explain(ErrorType::ConnectionClosed, "the pod is gone");
+        }
         if let Hop::Pod(hop) = &ctx.hop
             && (self.clock.now() >= hop.expires
                 || hop.personal.as_ref().is_some_and(Watched::is_revoked))

@@ -1,6 +1,7 @@
 //! Follows the cluster's pods: keeps the table, ends sockets whose pod is gone, counts and logs.
 
 use crate::args::Settings;
+use crate::lines::Lines;
 use crate::metrics::Metrics;
 use crate::sessions::{End, Sessions};
 use crate::table::{Noted, Table, Writer};
@@ -23,6 +24,7 @@ pub async fn pods(
     settings: &Settings,
     table: &Table,
     sessions: &Sessions,
+    lines: &Lines,
     metrics: &Metrics,
 ) -> Result<Watch<PodView>, KubeError> {
     let kube = &settings.common.kube;
@@ -34,6 +36,7 @@ pub async fn pods(
     )));
     tokio::spawn(sweep(writer.clone()));
     let (sessions, metrics, table) = (sessions.clone(), metrics.clone(), table.clone());
+    let lines = lines.clone();
     let sink = move |change: Change<PodView>| {
         let now = Instant::now();
         match change {
@@ -44,6 +47,7 @@ pub async fn pods(
             }
             Change::Deleted(pod) => {
                 note(&lock(&writer).deleted(&pod.uid, now), &metrics);
+                lines.end_soon(&pod.uid);
                 let ended = sessions.end_pod(&pod.workspace, &pod.uid, End::Restart);
                 if ended > 0 {
                     tracing::info!(

@@ -1,9 +1,12 @@
 //! Waiting with a request until its workspace has a pod, within bounds.
 
+mod gone;
+pub mod share;
+
 use crate::table::{Held, Route, Workspace};
+use pingora::http::RequestHeader;
 use pingora::protocols::http::ServerSession;
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use share::{Ledger, Limits};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -20,6 +23,35 @@ pub struct Bounds {
     pub per_workspace: usize,
     /// Most requests in all.
     pub total: usize,
+    /// Most bytes that their heads may occupy, in all. Their bodies occupy nothing here: they are not
+    /// read before there is a pod to send them to.
+    pub bytes: usize,
+}
+
+pub use share::{Amount, Full};
+
+/// So many requests of a workspace go to its new pod at once.
+const FIRST: usize = 64;
+/// Pause before as many more.
+const STEP: Duration = Duration::from_millis(50);
+/// Longest wait of one that had a pod.
+const LAST: Duration = Duration::from_secs(2);
+
+/// How long a request waits on, once there is a pod, that has `before` others before it: they go in
+/// order, in groups, so that a pod which has just come up does not meet all of them in one instant.
+/// Applications take 128 connections that they have not looked at yet, or more.
+#[must_use]
+pub fn pace(before: usize) -> Duration {
+    let groups = u32::try_from(before / FIRST).unwrap_or(u32::MAX);
+    STEP.saturating_mul(groups).min(LAST)
+}
+
+/// What a held request occupies, in bytes: its head.
+#[must_use]
+pub fn weight(request: &RequestHeader) -> usize {
+    let headers = request.headers.iter();
+    let headers = headers.map(|(name, value)| name.as_str().len() + value.len());
+    request.raw_path().len() + headers.sum::<usize>()
 }
 
 /// How long a browser's navigation is held before the waiting page is shown.
@@ -80,53 +112,25 @@ impl Patience {
 pub struct Holds {
     /// The bounds.
     pub bounds: Bounds,
-    total: Arc<AtomicUsize>,
-    /// Requests for workspaces that the table does not know yet, by id.
-    absent: Arc<Mutex<HashMap<String, usize>>>,
+    ledger: Arc<Mutex<Ledger>>,
 }
 
 /// A held request's place.
 #[derive(Debug)]
 pub struct Place {
-    _total: Total,
-    _held: Held,
-}
-
-/// The place of a request that is held for a workspace which the table does not know yet.
-#[derive(Debug)]
-pub struct AbsentPlace {
-    _total: Total,
+    /// How many of its workspace were before it.
+    pub before: usize,
     holds: Holds,
-    id: String,
+    workspace: Arc<str>,
+    bytes: usize,
+    /// Keeps the table from forgetting the workspace, if it knows it.
+    held: Option<Held>,
 }
 
-/// One in the count of all.
-#[derive(Debug)]
-struct Total(Arc<AtomicUsize>);
-
-impl Total {
-    fn take(total: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
-        let before = total.fetch_add(1, Ordering::Relaxed);
-        let place = Self(total.clone());
-        (before < most).then_some(place)
-    }
-}
-
-impl Drop for Total {
+impl Drop for Place {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl Drop for AbsentPlace {
-    fn drop(&mut self) {
-        let mut absent = self.holds.absent();
-        if let Some(held) = absent.get_mut(&self.id) {
-            *held -= 1;
-            if *held == 0 {
-                absent.remove(&self.id);
-            }
-        }
+        drop(self.held.take());
+        self.holds.ledger().give_back(&self.workspace, self.bytes);
     }
 }
 
@@ -145,50 +149,53 @@ impl Holds {
     /// Nothing held.
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
+        let limits = Limits {
+            per_workspace: bounds.per_workspace,
+            total: Amount {
+                requests: bounds.total,
+                bytes: bounds.bytes,
+            },
+        };
         Self {
             bounds,
-            total: Arc::default(),
-            absent: Arc::default(),
+            ledger: Arc::new(Mutex::new(Ledger::new(limits))),
         }
     }
 
-    /// A place for one more request, if the bounds allow.
-    #[must_use]
-    pub fn take(&self, workspace: &Arc<Workspace>) -> Option<Place> {
-        let held = Held::take(workspace, self.bounds.per_workspace)?;
-        let total = Total::take(&self.total, self.bounds.total)?;
-        Some(Place {
-            _total: total,
-            _held: held,
-        })
+    /// A place for one more request that occupies so many bytes.
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub fn take(&self, workspace: &Arc<Workspace>, bytes: usize) -> Result<Place, Full> {
+        let mut place = self.take_absent(&workspace.id, bytes)?;
+        place.held = Some(Held::take(workspace));
+        Ok(place)
     }
 
     /// A place for one more request for a workspace that the table does not know yet.
-    #[must_use]
-    pub fn take_absent(&self, id: &str) -> Option<AbsentPlace> {
-        let total = Total::take(&self.total, self.bounds.total)?;
-        let mut absent = self.absent();
-        let held = absent.entry(id.to_owned()).or_default();
-        if *held >= self.bounds.per_workspace {
-            return None;
-        }
-        *held += 1;
-        Some(AbsentPlace {
-            _total: total,
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub fn take_absent(&self, id: &Arc<str>, bytes: usize) -> Result<Place, Full> {
+        let before = self.ledger().take(id, bytes)?;
+        Ok(Place {
+            before,
             holds: self.clone(),
-            id: id.to_owned(),
+            workspace: id.clone(),
+            bytes,
+            held: None,
         })
     }
 
-    fn absent(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
         // Counts are whole between any two steps, whoever panicked.
-        self.absent.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Requests held at this moment.
+    /// What is held at this moment.
     #[must_use]
-    pub fn count(&self) -> usize {
-        self.total.load(Ordering::Relaxed)
+    pub fn count(&self) -> Amount {
+        self.ledger().all()
     }
 }
 
@@ -203,25 +210,28 @@ pub async fn wait(
     wait_for(client, workspace.changed_from(seen), deadline).await
 }
 
-/// Waits for a change, until `deadline`, or until the client goes. A client that still has a body to
-/// send cannot be watched; then only the deadline counts.
+/// Waits for a change, until `deadline`, or until the client goes: also one that still has a body to
+/// send.
 pub async fn wait_for<T>(
     client: &mut ServerSession,
     changed: impl Future<Output = T>,
     deadline: Instant,
 ) -> Woken {
-    let watchable = client.is_http2() || client.is_body_empty();
-    if !watchable {
-        return match tokio::time::timeout_at(deadline, changed).await {
-            Ok(_) => Woken::Changed,
-            Err(_) => Woken::TimedOut,
-        };
-    }
+    let body_to_come = match client {
+        ServerSession::H1(h1) => (!h1.is_body_empty()).then(|| h1.stream().id()),
+        _ => None,
+    };
+    let left = async {
+        match body_to_come {
+            Some(connection) => gone::gone(connection).await,
+            // No data can come; only the end of the connection, or bytes that break the protocol.
+            None => drop(client.read_body_or_idle(true).await),
+        }
+    };
     tokio::select! {
         _ = changed => Woken::Changed,
         () = tokio::time::sleep_until(deadline) => Woken::TimedOut,
-        // No data can come; only the end of the connection, or bytes that break the protocol.
-        _ = client.read_body_or_idle(true) => Woken::ClientGone,
+        () = left => Woken::ClientGone,
     }
 }
 
@@ -236,6 +246,7 @@ mod tests {
         recreate: Duration::from_secs(120),
         per_workspace: 1,
         total: 1,
+        bytes: 1,
     };
 
     fn route(recreating: bool) -> Route {
@@ -267,20 +278,32 @@ mod tests {
     fn places_are_bounded_and_given_back() {
         let bounds = Bounds {
             per_workspace: 2,
-            total: 3,
+            total: 8,
+            bytes: 100,
             ..BOUNDS
         };
         let holds = Holds::new(bounds);
-        let a = holds.take_absent("a").unwrap();
-        let _more = holds.take_absent("a").unwrap();
-        assert!(holds.take_absent("a").is_none(), "two of one workspace");
-        let _b = holds.take_absent("b").unwrap();
-        assert!(holds.take_absent("c").is_none(), "three in all");
-        assert_eq!(holds.count(), 3);
-        drop(a);
-        assert!(holds.take_absent("a").is_some());
-        drop((_more, _b));
-        assert!(holds.count() == 0 && holds.absent().is_empty());
+        let (a, b): (Arc<str>, Arc<str>) = (Arc::from("a"), Arc::from("b"));
+        let first = holds.take_absent(&a, 10).unwrap();
+        let more = holds.take_absent(&a, 10).unwrap();
+        assert_eq!((first.before, more.before), (0, 1));
+        assert_eq!(holds.take_absent(&a, 10).unwrap_err(), Full::Workspace);
+        let other = holds.take_absent(&b, 10).unwrap();
+        let three = Amount {
+            requests: 3,
+            bytes: 30,
+        };
+        assert_eq!(holds.count(), three);
+        drop(first);
+        assert!(holds.take_absent(&a, 10).is_ok());
+        drop((more, other));
+        assert!(holds.ledger().is_empty());
+    }
+
+    #[test]
+    fn they_go_in_groups() {
+        let paces = [0, 63, 64, 199, 1_000_000].map(|before| pace(before).as_millis());
+        assert_eq!(paces, [0, 0, 50, 150, 2000]);
     }
 
     #[test]

@@ -151,6 +151,8 @@ pub struct Metrics {
     pub sessions_graced: Counter,
     /// Attempts that failed before anything was sent, and were repeated.
     pub retries: Counter,
+    /// Repetitions that the budget did not allow.
+    pub retries_refused: Counter,
     /// WebSockets.
     pub sockets: Sockets,
     /// Times that a workspace's active pod changed.
@@ -179,6 +181,7 @@ impl Metrics {
             renewals: Family::default(),
             sessions_graced: Counter::default(),
             retries: Counter::default(),
+            retries_refused: Counter::default(),
             sockets: Sockets::register(registry),
             switches: Counter::default(),
             conflicts: Counter::default(),
@@ -218,8 +221,13 @@ impl Metrics {
         );
         registry.register(
             "retries",
-            "Attempts repeated because a pod could not be reached",
+            "Attempts repeated because a pod could not be reached, or its connection broke",
             this.retries.clone(),
+        );
+        registry.register(
+            "retries_refused",
+            "Repetitions that the budget did not allow: too many of the requests break off",
+            this.retries_refused.clone(),
         );
         registry.register(
             "switches",
@@ -259,7 +267,8 @@ impl Collector for Gauges {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let gauge = |n: usize| ConstGauge::new(i64::try_from(n).unwrap_or(i64::MAX));
         let counts = self.watch.counts();
-        let gauges: [(&str, &str, ConstGauge<i64>); 7] = [
+        let held = self.holds.count();
+        let gauges: [(&str, &str, ConstGauge<i64>); 8] = [
             (
                 "nogoo9_proxy_routes",
                 "Workspaces in the routing table",
@@ -278,7 +287,12 @@ impl Collector for Gauges {
             (
                 "nogoo9_proxy_held_requests",
                 "Requests that wait for a pod",
-                gauge(self.holds.count()),
+                gauge(held.requests),
+            ),
+            (
+                "nogoo9_proxy_held_bytes",
+                "Bytes of the heads of requests that wait for a pod",
+                gauge(held.bytes),
             ),
             (
                 "nogoo9_proxy_open_connections",

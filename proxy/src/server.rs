@@ -11,9 +11,11 @@ use crate::edge::Edge;
 use crate::follow;
 use crate::gate::Gate;
 use crate::hold::Holds;
+use crate::lines::Lines;
 use crate::metrics::{Gauges, Metrics};
 use crate::personal::Personal;
 use crate::renew::Renewals;
+use crate::retry::{Budget, Rate};
 use crate::route::Router;
 use crate::sessions::Sessions;
 use crate::table::Table;
@@ -76,10 +78,11 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
 
     let table = Table::new();
     let sessions = Sessions::new();
+    let lines = Lines::default();
     let mut registry = prometheus_client::registry::Registry::default();
     let metrics = Metrics::new(&mut registry);
     registry.register_collector(Box::new(listener::Tasks::here()));
-    let watch = follow::pods(&settings, &table, &sessions, &metrics).await?;
+    let watch = follow::pods(&settings, &table, &sessions, &lines, &metrics).await?;
     let holds = Holds::new(settings.hold);
     let connections = Connections::new(
         settings.accept.connections,
@@ -96,6 +99,7 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
     let shared = Shared {
         table: table.clone(),
         sessions: sessions.clone(),
+        lines,
         holds,
         metrics,
         clock: Clock::system(),
@@ -197,6 +201,8 @@ pub struct Shared {
     pub table: Table,
     /// What is open.
     pub sessions: Sessions,
+    /// Connections to pods.
+    pub lines: Lines,
     /// What is held.
     pub holds: Holds,
     /// What is counted.
@@ -213,6 +219,7 @@ pub fn edge(settings: &Settings, shared: Shared) -> anyhow::Result<Edge> {
     let Shared {
         table,
         sessions,
+        lines,
         holds,
         metrics,
         clock,
@@ -250,8 +257,10 @@ pub fn edge(settings: &Settings, shared: Shared) -> anyhow::Result<Edge> {
         trusted: settings.trusted.clone(),
         failures,
         sessions,
+        lines,
         holds,
         metrics,
+        repeats: Budget::new(Rate::OF_PROXY),
         sockets: TaskTracker::new(),
     })
 }

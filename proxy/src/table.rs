@@ -7,6 +7,7 @@
 
 mod writer;
 
+use crate::retry::{Budget, Rate};
 use arc_swap::ArcSwap;
 use nogoo9_model::access::Visibility;
 use nogoo9_model::origins::AllowedOrigins;
@@ -43,6 +44,10 @@ pub struct Workspace {
     changed: Notify,
     /// Requests held at this moment.
     pub(crate) held: AtomicUsize,
+    /// What may be repeated of its requests.
+    pub(crate) repeats: Budget,
+    /// Connections of their own for requests that cannot be repeated.
+    pub(crate) fresh: Budget,
 }
 
 /// Where a workspace's requests go at one moment. Never changed, only replaced.
@@ -136,6 +141,8 @@ impl Workspace {
             route: ArcSwap::from_pointee(route),
             changed: Notify::new(),
             held: AtomicUsize::new(0),
+            repeats: Budget::new(Rate::OF_WORKSPACE),
+            fresh: Budget::new(Rate::FRESH),
         }
     }
 
@@ -271,11 +278,9 @@ impl Table {
 pub(crate) struct Held(Arc<Workspace>);
 
 impl Held {
-    /// A place among at most `most` of this workspace.
-    pub(crate) fn take(workspace: &Arc<Workspace>, most: usize) -> Option<Self> {
-        let before = workspace.held.fetch_add(1, Ordering::Relaxed);
-        let held = Self(workspace.clone());
-        (before < most).then_some(held)
+    pub(crate) fn take(workspace: &Arc<Workspace>) -> Self {
+        workspace.held.fetch_add(1, Ordering::Relaxed);
+        Self(workspace.clone())
     }
 }
 

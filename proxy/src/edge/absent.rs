@@ -4,11 +4,12 @@ use super::Edge;
 use super::context::{Context, Failure};
 use crate::ask::{AskError, Question};
 use crate::gate::{Asked, Wants};
-use crate::hold::{Patience, Woken, wait_for};
+use crate::hold::{Patience, Woken, wait_for, weight};
 use crate::metrics::{HoldEnd, Told, ToldLabels};
 use crate::reply::Reply;
 use nogoo9_model::absent::{Absent, Status};
 use pingora::proxy::Session;
+use std::sync::Arc;
 use tokio::time::Instant;
 
 /// What a person reads while control cannot be asked.
@@ -104,7 +105,8 @@ impl Edge {
         asked: &Asked,
         told: &Absent,
     ) -> pingora::Result<bool> {
-        let Some(place) = self.holds.take_absent(&asked.id) else {
+        let bytes = weight(session.req_header());
+        let Ok(place) = self.holds.take_absent(&Arc::from(&*asked.id), bytes) else {
             self.held(HoldEnd::Full);
             let full = "Too many requests wait for this workspace already.";
             let reply = Reply::unavailable(asked.html, full);

@@ -61,6 +61,7 @@ impl Edge {
                     judged,
                     personal: self.watched(session.req_header()),
                     line: None,
+                    until_closed: false,
                     repeats: 0,
                     next: Some((backend, entered)),
                     current: None,

@@ -10,8 +10,11 @@ use crate::hold::Patience;
 use crate::reply::Reply;
 use crate::sessions::Entered;
 use crate::table::Backend;
+use http::Version;
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use nogoo9_identity::Verified;
 use nogoo9_model::UnixSeconds;
+use pingora::http::ResponseHeader;
 use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -68,6 +71,8 @@ pub(super) struct PodHop {
     pub(super) personal: Option<Watched>,
     /// The client's connection, while an answer without an end goes over it.
     pub(super) line: Option<Line>,
+    /// Whether nothing but the end of the pod's connection ends its answer.
+    pub(super) until_closed: bool,
     /// Repetitions after a connection broke.
     pub(super) repeats: u32,
     /// Chosen, and not dialled yet.
@@ -139,6 +144,16 @@ impl Context {
     pub(super) fn begun(&self) {
         if let Some(entered) = self.entered() {
             entered.begun();
+        }
+    }
+
+    /// Notes whether an answer ends with the pod's connection (RFC 9112, section 6.3).
+    pub(super) fn ends_with_connection(&mut self, answer: &ResponseHeader) {
+        if let Hop::Pod(hop) = &mut self.hop {
+            let headers = &answer.headers;
+            hop.until_closed = answer.version != Version::HTTP_2
+                && !headers.contains_key(CONTENT_LENGTH)
+                && !headers.contains_key(TRANSFER_ENCODING);
         }
     }
 

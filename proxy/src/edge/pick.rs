@@ -4,7 +4,7 @@ use super::Edge;
 use super::context::Failure;
 use crate::dial::{Attempts, Next};
 use crate::gate::{Gate, Opened};
-use crate::hold::{Patience, Woken, wait};
+use crate::hold::{Patience, Place, Woken, pace, wait, weight};
 use crate::metrics::HoldEnd;
 use crate::reply::Reply;
 use crate::sessions::{Entered, Kind};
@@ -52,7 +52,8 @@ impl Edge {
         patience: &mut Patience,
     ) -> Picked {
         let workspace = &opened.workspace;
-        let mut place = None;
+        let mut place: Option<Place> = None;
+        let mut paced = false;
         let none = |held: bool, failure: Failure| {
             if held {
                 self.held(match failure {
@@ -74,6 +75,13 @@ impl Edge {
             match attempts.next(&route) {
                 Next::GiveUp => return none(true, Failure::TimedOut),
                 Next::Dial(backend, back_off) => {
+                    // What was held goes in order.
+                    let pause = place
+                        .as_ref()
+                        .filter(|_| !paced)
+                        .map(|place| pace(place.before));
+                    paced |= pause.is_some();
+                    let back_off = back_off.max(pause.unwrap_or_default());
                     if back_off > Duration::ZERO {
                         match wait(client, workspace, &route, Instant::now() + back_off).await {
                             Woken::TimedOut => {}
@@ -97,10 +105,11 @@ impl Edge {
                 }
                 Next::Hold => {
                     if place.is_none() {
-                        place = self.holds.take(workspace);
-                    }
-                    if place.is_none() {
-                        return none(true, Failure::Full);
+                        let Ok(taken) = self.holds.take(workspace, weight(client.req_header()))
+                        else {
+                            return none(true, Failure::Full);
+                        };
+                        place = Some(taken);
                     }
                     // What waits is not forgotten; what was forgotten a moment ago is not there.
                     fence(Ordering::SeqCst);

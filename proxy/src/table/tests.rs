@@ -119,7 +119,7 @@ async fn a_workspace_that_is_waited_for_is_not_forgotten() {
     h.apply(pod("a", "dev", 1, true));
     h.writer.deleted("a", h.now);
     let workspace = h.table.get("dev").unwrap();
-    let held = Held::take(&workspace, 1).unwrap();
+    let held = Held::take(&workspace);
     let seen = workspace.route();
     h.now += REMEMBER;
     h.writer.sweep(h.now);

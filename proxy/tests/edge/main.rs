@@ -16,6 +16,7 @@ mod client;
 mod cluster;
 mod configuration;
 mod cookies;
+mod ending;
 mod fuzz;
 mod hostile;
 mod http2;

@@ -24,7 +24,9 @@ use nogoo9_model::pod::PodView;
 use nogoo9_model::renew;
 use nogoo9_proxy::args::Args;
 use nogoo9_proxy::clock::{Clock, Hand};
+
 use nogoo9_proxy::hold::Holds;
+use nogoo9_proxy::lines::Lines;
 use nogoo9_proxy::metrics::Metrics;
 use nogoo9_proxy::server::{Shared, edge, start};
 use nogoo9_proxy::sessions::Sessions;
@@ -225,6 +227,7 @@ async fn proxy(
     let shared = Shared {
         table,
         sessions: Sessions::new(),
+        lines: Lines::default(),
         holds: Holds::new(settings.hold),
         metrics: Metrics::new(&mut prometheus_client::registry::Registry::default()),
         clock: clock.clone(),

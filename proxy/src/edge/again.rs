@@ -1,0 +1,104 @@
+//! Connections to pods: which requests get one of their own, and what is sent once more after one broke.
+
+use super::context::{Context, Hop, PodHop};
+use super::upstream::peer;
+use super::{Edge, POD_IDLE};
+use crate::retry::{Broken, spend_both};
+use crate::table::Backend;
+use pingora::http::RequestHeader;
+use pingora::protocols::ALPN;
+use pingora::proxy::Session;
+use pingora::upstreams::peer::HttpPeer;
+use pingora::{Error, ErrorSource, ErrorType};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+impl Edge {
+    /// Has a request sent once more, if it may be, whose connection broke after it was sent.
+    pub(super) fn once_more(
+        &self,
+        session: &Session,
+        mut e: Box<Error>,
+        ctx: &mut Context,
+        reused: bool,
+    ) -> Box<Error> {
+        e.set_retry(false);
+        let broke = *e.esource() == ErrorSource::Upstream
+            && matches!(
+                e.etype(),
+                ErrorType::ConnectionClosed | ErrorType::ReadError | ErrorType::WriteError
+            );
+        let repeats = match &ctx.hop {
+            Hop::Pod(hop) => hop.repeats,
+            // Control closes connections that are not in use when it stops; another one answers.
+            Hop::Control { .. } if reused => 0,
+            Hop::Control { .. } | Hop::None => return e,
+        };
+        let broken = Broken {
+            method: &session.req_header().method,
+            answered: session.response_written().is_some(),
+            replayable: !session.as_ref().retry_buffer_truncated(),
+            repeats,
+        };
+        if !broke || !broken.may_repeat() {
+            return e;
+        }
+        let Hop::Pod(hop) = &mut ctx.hop else {
+            e.set_retry(true);
+            return e;
+        };
+        // What reads only may be asked of a dead pod's successor, or once more of a pod that closed a
+        // connection which was not in use.
+        if !spend_both(&hop.opened.workspace.repeats, &self.repeats, Instant::now()) {
+            self.metrics.retries_refused.inc();
+            return e;
+        }
+        hop.repeats += 1;
+        // It had a pod; if there is none any more, it has as much time as one that arrives.
+        hop.patience
+            .restart(tokio::time::Instant::now(), &self.holds.bounds);
+        self.metrics.retries.inc();
+        if let Some((backend, _)) = hop.current.take()
+            && !reused
+        {
+            hop.attempts.failed(&backend.uid);
+        }
+        e.set_retry(true);
+        e
+    }
+
+    /// Whether an answer ended because its pod's connections were shut down, and looks as if it were
+    /// complete.
+    pub(super) fn was_cut_off(&self, ctx: &Context) -> bool {
+        let Hop::Pod(hop) = &ctx.hop else {
+            return false;
+        };
+        let pod = hop.current.as_ref().filter(|_| hop.until_closed);
+        pod.is_some_and(|(backend, _)| self.lines.were_shut_down(&backend.uid))
+    }
+}
+
+/// The connection that a request takes to its pod.
+///
+/// Applications close connections that were not in use for a while, and one may be closed at the very
+/// moment at which the next request is sent on it. What only reads is sent once more then. All else gets
+/// a connection of its own, which nobody has had the time to close, and is not kept afterwards: so that
+/// no request that must not be repeated needs to be.
+pub(super) fn pod_peer(request: &RequestHeader, hop: &PodHop, backend: &Backend) -> HttpPeer {
+    let mut peer = peer(backend.address, POD_IDLE);
+    peer.group_key = backend.pool;
+    // HTTP/2 says itself which requests were not looked at.
+    let may_meet_its_end = peer.options.alpn == ALPN::H1;
+    let unrepeatable = !request.method.is_safe() || hop.repeats > 0;
+    if may_meet_its_end && unrepeatable && hop.opened.workspace.fresh.spend(Instant::now()) {
+        peer.group_key = own_key(backend.pool);
+        peer.options.idle_timeout = Some(Duration::ZERO);
+    }
+    peer
+}
+
+/// The key of a pool that nothing else is in.
+fn own_key(pool: u64) -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    pool.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed))
+}
