@@ -10,6 +10,7 @@
 
 mod config;
 mod files;
+mod hostile;
 mod lock;
 pub mod noise;
 mod page;
@@ -99,6 +100,14 @@ pub async fn run(config: Config) -> Result<ExitCode, SampleError> {
         _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
     }
     let address = config.address();
+    if config.hostile {
+        return tokio::select! {
+            served = hostile::serve(address) => {
+                served.map(|()| ExitCode::SUCCESS).map_err(SampleError::Serve)
+            }
+            _ = terminate.recv() => Ok(ExitCode::SUCCESS),
+        };
+    }
     let listener = TcpListener::bind(address)
         .await
         .map_err(|source| SampleError::Listen { address, source })?;

@@ -8,6 +8,7 @@
 mod bound;
 mod crowd;
 mod held;
+mod neighbour;
 mod pipeline;
 mod switch;
 mod transfer;
@@ -33,6 +34,10 @@ fn main() -> ExitCode {
         .scenario(
             "in_a_recreate_what_is_new_is_held",
             held::what_is_new_is_held,
+        )
+        .alone(
+            "a_hostile_workspace_is_its_owners_trouble_alone",
+            neighbour::its_owners_trouble_alone,
         )
         .main()
 }

@@ -37,7 +37,7 @@ const DRAIN: u64 = 2;
 /// Seconds that a proxy then gives to what is in flight.
 const STOP: u64 = 10;
 /// Seconds, unless `NOGOO9_TEST_SOAK` says otherwise.
-const SECONDS: u64 = 8;
+const SECONDS: u64 = 6;
 /// A run of fewer seconds says nothing about growth.
 const TELLING: f64 = 300.0;
 /// How much more a process may hold at rest than before: pools and caches that were empty then.
@@ -147,9 +147,9 @@ async fn a_soak(site: Arc<Site>) -> anyhow::Result<()> {
         }
     }
     stop.cancel();
-    let (restarts, peers) = restarting.await??;
-    let upgrades = upgrading.await??;
-    people.leave().await?;
+    let (restarts, upgrades, left) = tokio::join!(restarting, upgrading, people.leave());
+    let ((restarts, peers), upgrades) = (restarts??, upgrades??);
+    left?;
     let took = since.elapsed().as_secs_f64();
     let rest = rest(&patients, &before).await?;
 

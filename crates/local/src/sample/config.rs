@@ -38,6 +38,8 @@ pub struct Config {
     pub crash: bool,
     /// `ABRUPT=1`: end at once when asked to end.
     pub abrupt: bool,
+    /// `HOSTILE=1`: attack whoever sends a request.
+    pub hostile: bool,
     /// `LOCK_DATA=1`: be the only one that uses the folder of files, or say so and end.
     pub lock: bool,
 }
@@ -104,6 +106,7 @@ impl Config {
             flap: Some(delay("FLAP_MS")?).filter(|span| !span.is_zero()),
             crash: text("CRASH").as_deref() == Some("1"),
             abrupt: text("ABRUPT").as_deref() == Some("1"),
+            hostile: text("HOSTILE").as_deref() == Some("1"),
             lock: text("LOCK_DATA").as_deref() == Some("1"),
         })
     }
