@@ -45,6 +45,7 @@ pub(crate) fn bench(criterion: &mut Criterion) {
     let mapping = Mapping {
         prefix: "/route/dev",
         stripped: true,
+        shared: true,
         host: "console.example.org",
         pod: "10.42.3.17:3000",
     };

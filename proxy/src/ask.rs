@@ -9,6 +9,7 @@ use http::header::{AUTHORIZATION, COOKIE, ORIGIN};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use nogoo9_identity::cookie::{self, CookieNames};
 use nogoo9_model::absent::{self, Absent};
+use nogoo9_model::ports::MAX_PATH;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use std::net::IpAddr;
@@ -81,6 +82,8 @@ pub struct Question<'a> {
     pub id: &'a str,
     /// The host that the request came for, as sessions are bound to it.
     pub host: &'a str,
+    /// The path inside the workspace, which may be that of an extra port; where that is not asked for, `/`.
+    pub path: &'a str,
     /// The client's address.
     pub client: Option<IpAddr>,
     /// The request's headers; only credentials, and what vouches for a cookie, are passed on.
@@ -167,6 +170,10 @@ impl Asker {
             headers.insert("x-forwarded-for", client);
         }
         let session = self.names.session();
+        let at = utf8_percent_encode(beginning(question.path), NON_ALPHANUMERIC).to_string();
+        if let Ok(at) = HeaderValue::from_str(&at) {
+            headers.insert(absent::AT, at);
+        }
         for token in cookie::values(question.headers, session) {
             if let Ok(mut value) = HeaderValue::from_str(&format!("{session}={token}")) {
                 value.set_sensitive(true);
@@ -180,6 +187,14 @@ impl Asker {
         }
         Ok(headers)
     }
+}
+
+/// As much of a path as tells whose it is: longer than the path of any extra port, and no more.
+fn beginning(path: &str) -> &str {
+    path.char_indices()
+        .nth(MAX_PATH + 2)
+        .and_then(|(end, _)| path.get(..end))
+        .unwrap_or(path)
 }
 
 async fn read(response: reqwest::Response) -> Result<Absent, AskError> {

@@ -25,6 +25,7 @@ use crate::personal::Personal;
 use crate::renew::Renewals;
 use crate::reply::Reply;
 use crate::retry::Budget;
+use crate::route::Mode;
 use crate::sessions::{Kind, Sessions};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -198,9 +199,12 @@ impl ProxyHttp for Edge {
                 let Some((backend, entered)) = hop.next.take() else {
                     return Error::err_in(ErrorType::InternalError);
                 };
+                let Some(address) = hop.opened.address(&backend) else {
+                    return Error::err_in(ErrorType::InternalError);
+                };
                 hop.opened.workspace.repeats.earn();
                 self.repeats.earn();
-                let peer = pod_peer(session.req_header(), hop, &backend);
+                let peer = pod_peer(session.req_header(), hop, &backend, address);
                 hop.current = Some((backend, entered));
                 Ok(Box::new(peer))
             }
@@ -360,14 +364,15 @@ impl ProxyHttp for Edge {
             headers::from_pod(response, None)?;
             return self.pass_on(response, ctx);
         };
-        let pod = hop
-            .current
-            .as_ref()
-            .map(|(backend, _)| (backend.address.to_string(), backend.strip_prefix));
+        let pod = hop.current.as_ref().and_then(|(backend, _)| {
+            let address = hop.opened.address(backend)?;
+            Some((address.to_string(), backend.strip_prefix))
+        });
         let (pod, stripped) = pod.unwrap_or_default();
         let mapping = Mapping {
             prefix: &prefix,
             stripped,
+            shared: hop.opened.mode == Mode::Path,
             host: &hop.opened.host,
             pod: &pod,
         };
@@ -482,6 +487,7 @@ impl ProxyHttp for Edge {
             status,
             by = ?by,
             workspace,
+            port = ctx.port(),
             pod,
             attempts = ctx.attempts(),
             milliseconds = took.as_millis() as u64,

@@ -4,19 +4,20 @@
 mod asked;
 mod cross_origin;
 mod decision;
+mod extra;
 mod prove;
 mod sign_in;
 
 use crate::personal::Verdict;
 use crate::reply::Reply;
 use crate::route::{Mode, Place, Router, Target};
-use crate::table::{Route, Status, Table};
+use crate::table::{Status, Table};
 use crate::tunnel::request::wants_websocket;
 use http::header::{ACCEPT, HOST, UPGRADE, WWW_AUTHENTICATE};
 use http::{Method, StatusCode};
-use nogoo9_identity::{Authenticator, Verified, challenge};
+use nogoo9_identity::{Authenticator, challenge};
 use nogoo9_model::UnixSeconds;
-use nogoo9_model::access::{Action, Caller, Denied, Target as Object, Visibility, may};
+use nogoo9_model::access::{Action, Caller, Denied, Target as Object, may};
 use percent_encoding::{CONTROLS, utf8_percent_encode};
 use pingora::http::RequestHeader;
 use std::sync::Arc;
@@ -24,6 +25,8 @@ use url::Url;
 
 pub use asked::{Asked, Wants};
 pub use decision::{Decision, Opened, Session, Stale};
+pub use extra::Extra;
+pub(crate) use extra::may_open;
 use prove::{Proof, Proven};
 
 /// Decides about requests.
@@ -183,6 +186,8 @@ impl Gate {
         let ask = |caller, host, opened: Option<Opened>| {
             Decision::Ask(Box::new(Asked {
                 id: place.id.as_ref().to_owned(),
+                port: place.port.as_deref().map(ToOwned::to_owned),
+                path: place.path.to_owned(),
                 caller,
                 mode: place.mode,
                 host,
@@ -196,10 +201,12 @@ impl Gate {
         };
         let open = known.and_then(|workspace| {
             let route = workspace.route();
-            may_open(&caller, &route, place.mode).then_some((workspace, route))
+            let extra = Extra::find(&route, place.port.as_deref(), place.path).ok()?;
+            may_open(&caller, &route, place.mode, extra.as_ref())
+                .then_some((workspace, route, extra))
         });
         // Not there and not yours take the same way out, so that they cannot be told apart.
-        let Some((workspace, route)) = open else {
+        let Some((workspace, route, extra)) = open else {
             if by_named_origin {
                 // It might be opened a moment ago: what let the cookie count is theirs no more.
                 return nobody();
@@ -212,8 +219,12 @@ impl Gate {
             }
             return ask(caller, host, None);
         };
+        if page && let Some(reply) = slash_after(place, extra.as_ref(), request.uri.query()) {
+            return Decision::Reply(reply);
+        }
         let opened = Opened {
             workspace,
+            extra,
             caller,
             mode: place.mode,
             host,
@@ -235,9 +246,10 @@ impl Gate {
 
     /// The host that sessions at `place` are bound to.
     fn bound_host(&self, place: &Place<'_>) -> String {
-        match place.mode {
-            Mode::Host => self.router.workspace_host(&place.id),
-            Mode::Path => self.router.path_host(),
+        match (place.mode, &place.port) {
+            (Mode::Host, None) => self.router.workspace_host(&place.id),
+            (Mode::Host, Some(port)) => self.router.port_host(port, &place.id),
+            (Mode::Path, _) => self.router.path_host(),
         }
     }
 
@@ -257,9 +269,12 @@ impl Gate {
     #[must_use]
     pub fn admit(&self, asked: &Asked) -> Option<Opened> {
         let workspace = self.table.get(&asked.id)?;
-        let open = may_open(&asked.caller, &workspace.route(), asked.mode);
+        let route = workspace.route();
+        let extra = Extra::find(&route, asked.port.as_deref(), &asked.path).ok()?;
+        let open = may_open(&asked.caller, &route, asked.mode, extra.as_ref());
         open.then(|| Opened {
             workspace,
+            extra,
             caller: asked.caller.clone(),
             mode: asked.mode,
             host: asked.host.clone(),
@@ -302,20 +317,6 @@ fn prefix(mode: Mode, id: &str) -> Option<String> {
     (mode == Mode::Path).then(|| format!("/route/{id}"))
 }
 
-/// Whether the caller may open a workspace that is routed so.
-pub(crate) fn may_open(caller: &Verified, route: &Route, mode: Mode) -> bool {
-    // Path mode shares one origin among workspaces, so there only owners open pages.
-    let visibility = match mode {
-        Mode::Host => &route.visibility,
-        Mode::Path => &Visibility::Private,
-    };
-    let object = Object::Workspace {
-        owner: &route.owner,
-        visibility,
-    };
-    !route.owner.is_empty() && may(&caller.caller, Action::Open, object).is_ok()
-}
-
 fn slash(id: &str, query: Option<&str>) -> Reply {
     let query = query.map_or_else(String::new, |query| format!("?{query}"));
     // As it is, but for what a header cannot hold.
@@ -324,6 +325,16 @@ fn slash(id: &str, query: Option<&str>) -> Reply {
         StatusCode::PERMANENT_REDIRECT,
         format!("/route/{id}/{query}"),
     )
+}
+
+/// The path of an extra port without its final slash, as `/route/{id}` is: relative links of the page would
+/// miss the path. Only for pages: whatever calls an API asks for what it means.
+fn slash_after(place: &Place<'_>, extra: Option<&Extra>, query: Option<&str>) -> Option<Reply> {
+    extra?.path.as_deref().filter(|path| *path == place.path)?;
+    let before = prefix(place.mode, &place.id).unwrap_or_default();
+    let query = query.map_or_else(String::new, |query| format!("?{query}"));
+    let to = format!("{before}{}/{query}", place.path);
+    Some(Reply::redirect(StatusCode::TEMPORARY_REDIRECT, to))
 }
 
 /// The host as the client asked for it: `:authority` of HTTP/2, else the `Host` header.

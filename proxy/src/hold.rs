@@ -254,6 +254,7 @@ mod tests {
             owner: "alice".to_owned(),
             visibility: Visibility::Private,
             allow_origins: Default::default(),
+            ports: Default::default(),
             backends: Box::new([]),
             status: Status::Away,
             recreating,

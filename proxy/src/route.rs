@@ -5,7 +5,7 @@
 //! request from one workspace to another, or from a workspace to control; it only changes which path
 //! the same pod sees.
 
-use nogoo9_model::id::fits_host;
+use nogoo9_model::id::{check_port_name, split_host};
 use nogoo9_runtime::args::Public;
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -41,6 +41,8 @@ pub enum Target<'a> {
 pub struct Place<'a> {
     /// The workspace's id.
     pub id: Cow<'a, str>,
+    /// The extra port whose host it is.
+    pub port: Option<Cow<'a, str>>,
     /// How it was reached.
     pub mode: Mode,
     /// The path inside the workspace, from its slash on, without the query.
@@ -52,7 +54,7 @@ pub struct Place<'a> {
 /// How a workspace was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// On a host of its own.
+    /// On a host of its own, or of one of its extra ports.
     Host,
     /// Under `/route/{id}` of a host that workspaces share.
     Path,
@@ -61,6 +63,7 @@ pub enum Mode {
 /// Knows our hosts.
 #[derive(Debug, Clone)]
 pub struct Router {
+    scheme: String,
     console: Name,
     /// Whether the console is on this machine, for whoever sits at it.
     local: bool,
@@ -118,6 +121,7 @@ impl Router {
             .to_ascii_lowercase();
         let domain = &public.workspace_domain;
         Self {
+            scheme: public.url.scheme().to_owned(),
             local: is_local(&host),
             console: Name {
                 host,
@@ -163,16 +167,15 @@ impl Router {
             };
         }
         if let Some(label) = strip_suffix_ignore_case(name, &self.suffix) {
-            let id = lower(label);
-            return if self.domain.takes(port) && fits_host(&id) {
-                Target::Workspace(Place {
+            return match on_host(lower(label)) {
+                Some((extra, id)) if self.domain.takes(port) => Target::Workspace(Place {
                     id,
+                    port: extra,
                     mode: Mode::Host,
                     path,
                     ours: path.strip_prefix(OURS),
-                })
-            } else {
-                Target::Misdirected
+                }),
+                _ => Target::Misdirected,
             };
         }
         // One machine has several names for itself. What is public has the one: whoever can make a
@@ -215,6 +218,30 @@ impl Router {
         authority(&format!("{id}{}", self.suffix), self.domain.port)
     }
 
+    /// The host of an extra port of a workspace, as sessions are bound to it:
+    /// `{port}--{id}.{domain}[:port]`.
+    #[must_use]
+    pub fn port_host(&self, port: &str, id: &str) -> String {
+        format!("{port}--{}", self.workspace_host(id))
+    }
+
+    /// Whether `origin` (as browsers write it) is one that pages of that workspace have: of its host, or
+    /// of one that its extra ports could have. There are no pages where there is no such port.
+    #[must_use]
+    pub fn is_origin_of(&self, origin: &str, id: &str) -> bool {
+        let host = origin
+            .strip_prefix(self.scheme.as_str())
+            .and_then(|rest| rest.strip_prefix("://"));
+        let before = host.and_then(|host| host.strip_suffix(self.workspace_host(id).as_str()));
+        match before {
+            None => false,
+            Some("") => true,
+            Some(before) => before
+                .strip_suffix("--")
+                .is_some_and(|port| check_port_name(port).is_ok()),
+        }
+    }
+
     /// The console's host, as sessions are bound to it.
     #[must_use]
     pub fn console_host(&self) -> String {
@@ -231,10 +258,26 @@ fn on_path(path: &str) -> Option<Target<'_>> {
     let (id, path) = rest.split_at(slash);
     Some(Target::Workspace(Place {
         id: Cow::Borrowed(id),
+        port: None,
         mode: Mode::Path,
         path,
         ours: path.strip_prefix(OURS),
     }))
+}
+
+/// The extra port and the workspace that the label before the domain names.
+fn on_host(label: Cow<'_, str>) -> Option<(Option<Cow<'_, str>>, Cow<'_, str>)> {
+    match label {
+        Cow::Borrowed(label) => {
+            let (port, id) = split_host(label)?;
+            Some((port.map(Cow::Borrowed), Cow::Borrowed(id)))
+        }
+        Cow::Owned(label) => {
+            let (port, id) = split_host(&label)?;
+            let port = port.map(|port| Cow::Owned(port.to_owned()));
+            Some((port, Cow::Owned(id.to_owned())))
+        }
+    }
 }
 
 fn authority(host: &str, port: Option<u16>) -> String {

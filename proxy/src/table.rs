@@ -12,6 +12,7 @@ use arc_swap::ArcSwap;
 use nogoo9_model::access::Visibility;
 use nogoo9_model::origins::AllowedOrigins;
 use nogoo9_model::pod::PodView;
+use nogoo9_model::ports::ExtraPorts;
 use nogoo9_model::wire;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -59,6 +60,8 @@ pub struct Route {
     pub visibility: Visibility,
     /// Whose pages beside its own may use a session on its host; said by the same pod.
     pub allow_origins: AllowedOrigins,
+    /// What it serves beside its port, and who may open that; said by the same pod.
+    pub ports: ExtraPorts,
     /// Pods that requests may be sent to, best first. The first is the active one; the others are
     /// there for when it cannot be reached.
     pub backends: Box<[Arc<Backend>]>,
@@ -77,6 +80,8 @@ pub struct Backend {
     pub name: String,
     /// Where it listens.
     pub address: SocketAddr,
+    /// Where it listens beside that.
+    pub ports: ExtraPorts,
     /// Key of its connection pool, made from the uid.
     pub pool: u64,
     /// Whether path mode takes the prefix off.
@@ -131,6 +136,20 @@ impl Route {
     #[must_use]
     pub fn active(&self) -> Option<&Arc<Backend>> {
         self.backends.first()
+    }
+}
+
+impl Backend {
+    /// Where its extra port of that name listens, or its main one.
+    #[must_use]
+    pub fn listens_at(&self, extra: Option<&str>) -> Option<SocketAddr> {
+        match extra {
+            None => Some(self.address),
+            Some(name) => {
+                let port = self.ports.named(name)?.port;
+                Some(SocketAddr::new(self.address.ip(), port))
+            }
+        }
     }
 }
 
@@ -305,6 +324,7 @@ fn backend(pod: &PodView, uid: &Arc<str>) -> Option<Arc<Backend>> {
         uid: uid.clone(),
         name: pod.name.clone(),
         address: SocketAddr::new(pod.ip?, pod.serving.port),
+        ports: pod.serving.ports.clone(),
         pool: pool_key(&pod.uid),
         strip_prefix: pod.serving.strip_prefix,
         identity_headers: pod.serving.identity_headers,

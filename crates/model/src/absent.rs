@@ -11,6 +11,10 @@ pub const PATH: &str = "/.nogoo9/absent/";
 /// Where a proxy passes the start button on to, with the id behind it. Not reachable from outside.
 pub const START_PATH: &str = "/.nogoo9/start/";
 
+/// Header in which it says, percent-encoded, which path inside the workspace was asked for, as far as that
+/// tells whether it is an extra port's; see [`crate::ports`].
+pub const AT: &str = "x-nogoo9-at";
+
 /// Answer for somebody who may open the workspace; everybody else gets 404, as for an id that nobody
 /// has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

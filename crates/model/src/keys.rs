@@ -46,6 +46,9 @@ pub const WORKSPACE_AUTH_MODE: &str = "nogoo9/workspace-auth-mode";
 pub const VISIBILITY: &str = "nogoo9/visibility";
 /// Annotation: other origins whose pages may use a session here, see [`crate::origins`].
 pub const ALLOW_ORIGINS: &str = "nogoo9/allow-origins";
+/// Beginning of the annotations of extra ports, `api.NAME.port`, `.path` and `.visibility`, see
+/// [`crate::ports`].
+pub const API: &str = "nogoo9/api.";
 /// Annotation: JSON of what the user set at spawn.
 pub const SPAWN_INPUTS: &str = "nogoo9/spawn-inputs";
 /// Annotation: JSON `{"operation", "sourceUid"}` on a pod that an upgrade made.

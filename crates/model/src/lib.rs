@@ -22,6 +22,7 @@ pub mod operation;
 pub mod origins;
 pub mod personal_token;
 pub mod pod;
+pub mod ports;
 pub mod probe;
 pub mod record;
 pub mod renew;

@@ -4,6 +4,7 @@
 use crate::access::Visibility;
 use crate::container::{Trouble, restarts, trouble};
 use crate::origins::AllowedOrigins;
+use crate::ports::ExtraPorts;
 use crate::{UnixSeconds, keys};
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use serde::{Deserialize, Serialize};
@@ -77,6 +78,8 @@ pub struct Serving {
     pub visibility: Visibility,
     /// Whose pages beside its own may use a session on its host.
     pub allow_origins: AllowedOrigins,
+    /// What it serves beside that port.
+    pub ports: ExtraPorts,
     /// Whether path mode takes `/route/{id}` off the path.
     pub strip_prefix: bool,
     /// Whether identity headers are added (no-crd's `no-auth` leaves them out).
@@ -254,6 +257,7 @@ impl PodView {
                     .unwrap_or(keys::DEFAULT_PORT),
                 visibility: Visibility::parse(annotation(keys::VISIBILITY)),
                 allow_origins: AllowedOrigins::parse(annotation(keys::ALLOW_ORIGINS)),
+                ports: ExtraPorts::parse(annotations),
                 strip_prefix: annotation(keys::STRIP_PREFIX) != Some("false"),
                 identity_headers: annotation(keys::WORKSPACE_AUTH_MODE) != Some("no-auth"),
             },

@@ -65,6 +65,7 @@ impl Edge {
         let question = Question {
             id: &asked.id,
             host: &asked.host,
+            path: &asked.path,
             client: ctx.client,
             headers: &session.req_header().headers,
         };

@@ -10,6 +10,7 @@ use pingora::protocols::ALPN;
 use pingora::proxy::Session;
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -84,8 +85,13 @@ impl Edge {
 /// moment at which the next request is sent on it. What only reads is sent once more then. All else gets
 /// a connection of its own, which nobody has had the time to close, and is not kept afterwards: so that
 /// no request that must not be repeated needs to be.
-pub(super) fn pod_peer(request: &RequestHeader, hop: &PodHop, backend: &Backend) -> HttpPeer {
-    let mut peer = peer(backend.address, POD_IDLE);
+pub(super) fn pod_peer(
+    request: &RequestHeader,
+    hop: &PodHop,
+    backend: &Backend,
+    address: SocketAddr,
+) -> HttpPeer {
+    let mut peer = peer(address, POD_IDLE);
     peer.group_key = backend.pool;
     // HTTP/2 says itself which requests were not looked at.
     let may_meet_its_end = peer.options.alpn == ALPN::H1;

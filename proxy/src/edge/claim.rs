@@ -5,7 +5,7 @@
 use super::Edge;
 use super::context::{Context, Failure, Hop};
 use crate::clock::Clock;
-use crate::gate::{Opened, may_open};
+use crate::gate::{Extra, Opened, may_open};
 use crate::renew::Entry;
 use crate::route::Mode;
 use crate::table::{Route, Workspace};
@@ -19,6 +19,7 @@ pub(super) struct Claim {
     auth: Arc<Authenticator>,
     clock: Clock,
     workspace: Arc<Workspace>,
+    extra: Option<Extra>,
     mode: Mode,
     caller: Arc<Verified>,
     session: Option<Held>,
@@ -58,7 +59,7 @@ impl Claim {
 
     fn judge(&self, route: &Route) -> Result<(), Lost> {
         let caller = self.caller().ok_or(Lost::Session)?;
-        if may_open(&caller, route, self.mode) {
+        if may_open(&caller, route, self.mode, self.extra.as_ref()) {
             Ok(())
         } else {
             Err(Lost::Workspace)
@@ -108,6 +109,7 @@ impl Edge {
             auth: auth.clone(),
             clock: self.clock.clone(),
             workspace: opened.workspace.clone(),
+            extra: opened.extra.clone(),
             mode: opened.mode,
             caller: opened.caller.clone(),
             session: opened.caller.sid.as_ref().map(|_| Held {

@@ -205,6 +205,14 @@ impl Context {
         }
     }
 
+    /// The extra port that it is for.
+    pub(super) fn port(&self) -> Option<&str> {
+        match &self.hop {
+            Hop::Pod(hop) => hop.opened.port(),
+            Hop::Control { .. } | Hop::None => None,
+        }
+    }
+
     /// Attempts that failed.
     pub(super) fn attempts(&self) -> u32 {
         match &self.hop {

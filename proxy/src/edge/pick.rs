@@ -74,6 +74,10 @@ impl Edge {
             patience.note(&route, &self.holds.bounds);
             match attempts.next(&route) {
                 Next::GiveUp => return none(true, Failure::TimedOut),
+                // Left over from an upgrade, it has no such port: as good as unreachable.
+                Next::Dial(backend, _) if opened.address(&backend).is_none() => {
+                    attempts.failed(&backend.uid);
+                }
                 Next::Dial(backend, back_off) => {
                     // What was held goes in order.
                     let pause = place

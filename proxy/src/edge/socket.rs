@@ -10,6 +10,7 @@ use crate::headers::{self, Mapping};
 use crate::hold::Patience;
 use crate::metrics::{By, Class, Refused, RequestLabels, SocketEnd, Sockets};
 use crate::reply::Reply;
+use crate::route::Mode;
 use crate::sessions::{End, Entered, Kind};
 use crate::table::Backend;
 use crate::tunnel::handshake::{Answer, HandshakeError, connect, handshake, switched};
@@ -23,6 +24,7 @@ use pingora::http::ResponseHeader;
 use pingora::protocols::Stream;
 use pingora::protocols::http::ServerSession;
 use pingora::proxy::Session;
+use pingora::{Error, ErrorType};
 use std::future::Future;
 use std::io::Cursor;
 use std::pin::Pin;
@@ -57,6 +59,8 @@ struct Socket {
 /// What is told of a socket once it has ended.
 struct Story {
     workspace: Arc<str>,
+    /// Name of the extra port, if it is for one.
+    port: Option<Arc<str>>,
     backend: Arc<Backend>,
     /// As much of it as is logged.
     path: Box<str>,
@@ -95,7 +99,10 @@ impl Edge {
                 Picked::Pod(backend, entered) => (backend, entered),
                 other => return self.not_served(session, ctx, &opened, &other).await,
             };
-            let pod = match connect(backend.address).await {
+            let Some(address) = opened.address(&backend) else {
+                return Error::err_in(ErrorType::InternalError);
+            };
+            let pod = match connect(address).await {
                 Ok(pod) => pod,
                 Err(error) => {
                     tracing::debug!(%error, pod = backend.name, "a pod cannot be reached");
@@ -147,11 +154,12 @@ impl Edge {
                 Answer::Refused { head, body } => (head, Err(body)),
                 Answer::Switched { pod, head, early } => (head, Ok((pod, early))),
             };
-            let address = backend.address.to_string();
+            let address = address.to_string();
             let prefix = opened.prefix();
             let mapping = prefix.as_deref().map(|prefix| Mapping {
                 prefix,
                 stripped: backend.strip_prefix,
+                shared: opened.mode == Mode::Path,
                 host: &opened.host,
                 pod: &address,
             });
@@ -177,6 +185,7 @@ impl Edge {
                         idle: self.socket_idle,
                         story: Story {
                             workspace: opened.workspace.id.clone(),
+                            port: opened.extra.map(|extra| extra.name),
                             backend,
                             path,
                             started: ctx.started,
@@ -357,6 +366,7 @@ impl Story {
             path = &*self.path,
             status,
             workspace = &*self.workspace,
+            port = self.port.as_deref(),
             pod = self.backend.name,
             up = ended.map(|ended| ended.up),
             down = ended.map(|ended| ended.down),

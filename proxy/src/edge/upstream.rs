@@ -45,11 +45,17 @@ fn target(request: &RequestHeader, prefix: Option<&str>) -> Option<Vec<u8>> {
             .map_or(b"/".as_slice(), |path| path.as_str().as_bytes())
     };
     match prefix {
-        Some(prefix) => origin_form
-            .strip_prefix(prefix.as_bytes())
-            .map(<[u8]>::to_vec),
+        Some(prefix) => origin_form.strip_prefix(prefix.as_bytes()).map(rooted),
         None if origin_form.len() == raw.len() => None,
         None => Some(origin_form.to_vec()),
+    }
+}
+
+/// A path of its own: the path of an extra port needs no slash behind it.
+fn rooted(rest: &[u8]) -> Vec<u8> {
+    match rest.first() {
+        Some(b'/') => rest.to_vec(),
+        _ => [b"/", rest].concat(),
     }
 }
 
@@ -69,4 +75,28 @@ pub(super) fn peer(address: std::net::SocketAddr, idle: Duration) -> HttpPeer {
     // WebSockets are relayed by us; nothing else is upgraded.
     peer.options.http_upstream_request_policy = HttpUpstreamRequestPolicy::deny_upgrades();
     peer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_goes_and_a_slash_stays() {
+        for (sent, prefix, wanted) in [
+            ("/api/x?y", Some("/api"), Some("/x?y")),
+            ("/api/", Some("/api"), Some("/")),
+            ("/api", Some("/api"), Some("/")),
+            ("/api?y=/z", Some("/api"), Some("/?y=/z")),
+            ("/api//x", Some("/api"), Some("//x")),
+            ("/api/%2F;a/../b", Some("/api"), Some("/%2F;a/../b")),
+            ("/route/dev/api/x", Some("/route/dev/api"), Some("/x")),
+            ("/api/x", None, None),
+        ] {
+            let request = RequestHeader::build("GET", sent.as_bytes(), None).unwrap();
+            let target = target(&request, prefix);
+            let target = target.map(|bytes| String::from_utf8(bytes).unwrap());
+            assert_eq!(target.as_deref(), wanted, "{sent}");
+        }
+    }
 }

@@ -16,6 +16,10 @@ const MAX_BACK: usize = 2048;
 pub struct Asked {
     /// The workspace's id.
     pub id: String,
+    /// The extra port whose host was asked.
+    pub port: Option<String>,
+    /// The path inside the workspace, without the query.
+    pub path: String,
     /// Who is calling.
     pub caller: Arc<Verified>,
     /// How the workspace was reached.

@@ -1,7 +1,8 @@
-//! Pages of other origins that a workspace names in `allow-origins`: whose cookies count, what their
-//! preflights are answered, and what they may read.
+//! Pages of other origins that may call a workspace in their reader's name: those that it names in
+//! `allow-origins`, and on the hosts of its extra ports its own. Whose cookies count, what their preflights
+//! are answered, and what they may read.
 
-use super::{Gate, Opened, may_open};
+use super::{Extra, Gate, Opened, may_open};
 use crate::reply::Reply;
 use crate::route::{Mode, Place};
 use http::header::{
@@ -13,6 +14,7 @@ use http::{HeaderName, Method};
 use nogoo9_identity::Authenticated;
 use nogoo9_identity::origin::{allowed_origin, named_origin};
 use nogoo9_model::UnixSeconds;
+use nogoo9_model::origins::AllowedOrigins;
 use pingora::http::RequestHeader;
 
 /// How long a browser may remember what a preflight was answered, in seconds.
@@ -21,6 +23,36 @@ const REMEMBER: &str = "600";
 const MAX_NAMES: usize = 1024;
 
 impl Gate {
+    /// Who the session of a page of the workspace's own belongs to, on the host of one of its extra ports.
+    /// The same pod serves both, so it parts nobody from anybody; and since the rule looks at names alone,
+    /// it tells nothing of what there is.
+    pub(super) fn by_own_origin(
+        &self,
+        request: &RequestHeader,
+        place: &Place<'_>,
+        host: &str,
+        now: UnixSeconds,
+    ) -> Option<Authenticated> {
+        let origin = self.own_origin(request, place.port.as_deref(), &place.id)?;
+        let own = AllowedOrigins::parse(Some(origin));
+        let proof = self
+            .auth
+            .authenticate_for(&request.method, &request.headers, host, &own, now);
+        proof.ok().flatten()
+    }
+
+    /// The origin that a request to a host of an extra port names, if it is one of the same workspace. The
+    /// other way round it is none: what runs on a port, a preview say, is not to drive the workspace.
+    fn own_origin<'a>(
+        &self,
+        request: &'a RequestHeader,
+        port: Option<&str>,
+        id: &str,
+    ) -> Option<&'a str> {
+        port?;
+        named_origin(&request.headers).filter(|origin| self.router.is_origin_of(origin, id))
+    }
+
     /// Who the session of a page elsewhere belongs to that the workspace at `place` names, if they may
     /// open it. To whoever may not, the workspace is not there, and so is what it names. In path mode,
     /// where workspaces share a host, no page elsewhere is named.
@@ -43,11 +75,12 @@ impl Gate {
             now,
         );
         let proof = proof.ok().flatten()?;
-        may_open(&proof.verified, &route, place.mode).then_some(proof)
+        let extra = Extra::find(&route, place.port.as_deref(), place.path).ok()?;
+        may_open(&proof.verified, &route, place.mode, extra.as_ref()).then_some(proof)
     }
 
     /// The answer to a preflight (Fetch standard, section "CORS-preflight fetch") of a page that any
-    /// workspace names. Browsers send those without any proof of who is calling, so all places answer
+    /// workspace names, or, on the host of an extra port, of the same workspace's. Browsers send those without any proof of who is calling, so all places answer
     /// alike, whether or not there is a workspace, and no pod gets to see them. It lets a browser send
     /// the request itself, which is judged as any is, and whose answer no page can read by this.
     pub(super) fn preflight(&self, request: &RequestHeader, place: &Place<'_>) -> Option<Reply> {
@@ -55,9 +88,9 @@ impl Gate {
             return None;
         }
         let origin = named_origin(&request.headers)?;
-        self.table
-            .names_origin(origin)
-            .then(|| preflight(request, origin))?
+        let own = self.own_origin(request, place.port.as_deref(), &place.id);
+        let answered = own.is_some() || self.table.names_origin(origin);
+        answered.then(|| preflight(request, origin))?
     }
 
     /// The origin of another page that sent the request, if the workspace lets it read the answer.
@@ -66,8 +99,12 @@ impl Gate {
         if opened.mode == Mode::Path || !request.headers.contains_key(ORIGIN) {
             return None;
         }
+        let by_host = opened.extra.as_ref().filter(|extra| extra.path.is_none());
+        let port = by_host.map(|extra| &*extra.name);
         let route = opened.workspace.route();
-        allowed_origin(&request.headers, &route.allow_origins).map(ToOwned::to_owned)
+        self.own_origin(request, port, &opened.workspace.id)
+            .or_else(|| allowed_origin(&request.headers, &route.allow_origins))
+            .map(ToOwned::to_owned)
     }
 }
 

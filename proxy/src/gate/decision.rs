@@ -1,10 +1,11 @@
 //! What the gate decides.
 
-use super::{Asked, may_open, prefix};
+use super::{Asked, Extra, may_open, prefix};
 use crate::reply::Reply;
 use crate::route::Mode;
-use crate::table::{Route, Workspace};
+use crate::table::{Backend, Route, Workspace};
 use nogoo9_identity::Verified;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// What is done with a request.
@@ -55,6 +56,8 @@ pub enum Session {
 pub struct Opened {
     /// The workspace.
     pub workspace: Arc<Workspace>,
+    /// Which of its extra ports, if it is for one.
+    pub extra: Option<Extra>,
     /// Who is calling.
     pub caller: Arc<Verified>,
     /// How the workspace was reached.
@@ -68,10 +71,27 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// What path mode puts before the workspace's own paths.
+    /// What stands before the paths of whatever serves the request: what path mode puts before the
+    /// workspace's own, and then the path of an extra port.
     #[must_use]
     pub fn prefix(&self) -> Option<String> {
-        prefix(self.mode, &self.workspace.id)
+        let root = prefix(self.mode, &self.workspace.id);
+        match self.extra.as_ref().and_then(|extra| extra.path.as_deref()) {
+            None => root,
+            Some(path) => Some(root.unwrap_or_default() + path),
+        }
+    }
+
+    /// Where on a pod the request goes; `None`: that one has no such port.
+    #[must_use]
+    pub fn address(&self, pod: &Backend) -> Option<SocketAddr> {
+        pod.listens_at(self.port())
+    }
+
+    /// Name of the extra port, if it is for one.
+    #[must_use]
+    pub fn port(&self) -> Option<&str> {
+        self.extra.as_ref().map(|extra| &*extra.name)
     }
 
     /// What the waiting page asks for: how things stand.
@@ -88,7 +108,7 @@ impl Opened {
     /// deleted and its id be taken by somebody else.
     #[must_use]
     pub fn is_permitted(&self, route: &Route) -> bool {
-        may_open(&self.caller, route, self.mode)
+        may_open(&self.caller, route, self.mode, self.extra.as_ref())
     }
 
     /// Whether the caller owns it.
@@ -100,6 +120,7 @@ impl Opened {
     /// Where the waiting page asks how things stand.
     #[must_use]
     pub fn status_path(&self) -> String {
-        format!("{}/.nogoo9/status", self.prefix().unwrap_or_default())
+        let root = prefix(self.mode, &self.workspace.id).unwrap_or_default();
+        format!("{root}/.nogoo9/status")
     }
 }

@@ -68,9 +68,12 @@ impl Gate {
         let (method, headers) = (&request.method, &request.headers);
         let (found, named_origin) = match self.auth.authenticate(method, headers, host, now) {
             Ok(Some(found)) => (found, false),
-            Ok(None) => match self.by_named_origin(request, place, host, now) {
-                Some(found) => (found, true),
-                None => return Proven::Nobody,
+            Ok(None) => match self.by_own_origin(request, place, host, now) {
+                Some(found) => (found, false),
+                None => match self.by_named_origin(request, place, host, now) {
+                    Some(found) => (found, true),
+                    None => return Proven::Nobody,
+                },
             },
             Err(TokenError::UnknownKey | TokenError::KeysUnavailable) if !keys_fetched => {
                 return Proven::Otherwise(Decision::FetchKeys);

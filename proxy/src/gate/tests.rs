@@ -58,6 +58,16 @@ impl Stage {
 
     /// A pod that serves `owner`'s workspace `id`, which names [`DOCS`].
     fn pod(&mut self, id: &str, owner: &str) {
+        self.pod_with(id, owner, &[("allow-origins", DOCS)]);
+    }
+
+    /// A pod that serves `owner`'s workspace `id`, with these annotations.
+    fn pod_with(&mut self, id: &str, owner: &str, more: &[(&str, &str)]) {
+        let more = more
+            .iter()
+            .map(|(key, value)| (format!("nogoo9/{key}"), json!(value)));
+        let mut annotations: serde_json::Map<_, _> = more.collect();
+        annotations.insert("nogoo9/user-sub".to_owned(), json!(owner));
         let pod: Pod = serde_json::from_value(json!({
             "metadata": {
                 "name": id, "namespace": "ns", "uid": id, "resourceVersion": "1",
@@ -68,7 +78,7 @@ impl Stage {
                     "nogoo9/workspace-id": id,
                     "nogoo9/generation": "1",
                 },
-                "annotations": {"nogoo9/user-sub": owner, "nogoo9/allow-origins": DOCS},
+                "annotations": annotations,
             },
             "spec": {"containers": [{"name": "main", "image": "sample:1"}]},
             "status": {
@@ -96,7 +106,12 @@ impl Stage {
 
     /// What becomes of a request of alice's to workspace `id`.
     fn decide(&self, id: &str, fresh: UnixSeconds, request: &Sent<'_>) -> Decision {
-        let host = self.gate.router.workspace_host(id);
+        self.decide_on(&self.gate.router.workspace_host(id), fresh, request)
+    }
+
+    /// What becomes of a request of alice's to `host`.
+    fn decide_on(&self, host: &str, fresh: UnixSeconds, request: &Sent<'_>) -> Decision {
+        let host = host.to_owned();
         let token = self.token(&host, NOW + fresh);
         let mut sent = RequestHeader::build(request.0, request.1.as_bytes(), None).unwrap();
         sent.append_header("host", host).unwrap();
@@ -245,6 +260,142 @@ fn tokens_of_ours_in_queries_reach_no_pod() {
             assert!(hers.contains("error=\\\"invalid_request\\\""), "{hers}");
             let none = short(&stage.decide("none", FRESH, &request), "none");
             assert_eq!(hers, none, "{target}");
+        }
+    }
+}
+
+#[test]
+fn each_port_is_opened_by_those_that_it_names() {
+    const PORTS: [(&str, &str); 2] = [("api.web.port", "8080"), ("api.web.path", "/w")];
+    for (workspace, port, main, extra) in [
+        (None, None, false, false),
+        (None, Some("private"), false, false),
+        (None, Some("authenticated"), false, true),
+        (None, Some("user:alice"), false, true),
+        (None, Some("user:carol"), false, false),
+        (None, Some("everyone"), false, false),
+        (Some("authenticated"), None, true, true),
+        (Some("authenticated"), Some("private"), true, false),
+        (Some("authenticated"), Some("user:carol"), true, false),
+        (Some("authenticated"), Some("everyone"), true, false),
+        (Some("role:user"), Some("role:other"), true, false),
+        (Some("everyone"), Some("role:user"), false, true),
+        (Some("everyone"), None, false, false),
+    ] {
+        let mut stage = Stage::new();
+        stage.gate.table.complete();
+        let mut said = PORTS.to_vec();
+        said.extend(workspace.map(|value| ("visibility", value)));
+        said.extend(port.map(|value| ("api.web.visibility", value)));
+        stage.pod_with("hers", "alice", &said);
+        stage.pod_with("bobs", "bob", &said);
+        let opens = |host: &str, target: &str| {
+            let request = ("GET", target, &[SAME_ORIGIN][..]);
+            match stage.decide_on(host, FRESH, &request) {
+                Decision::Open(opened) => Some(opened.port().map(ToOwned::to_owned)),
+                Decision::Ask(asked) => {
+                    assert!(!asked.theirs, "{target} of {host}: as what is not there");
+                    None
+                }
+                other => panic!("{other:?}"),
+            }
+        };
+        let web = Some("web".to_owned());
+        for (id, main, extra) in [("hers", true, true), ("bobs", main, extra)] {
+            let (own, its) = (
+                stage.gate.router.workspace_host(id),
+                stage.gate.router.port_host("web", id),
+            );
+            let case = format!("{id} {workspace:?} {port:?}");
+            assert_eq!(opens(&own, "/"), main.then_some(None), "{case}");
+            assert_eq!(opens(&own, "/wx"), main.then_some(None), "{case}");
+            let wanted = extra.then(|| web.clone());
+            assert_eq!(opens(&own, "/w/x"), wanted, "{case} by path");
+            assert_eq!(opens(&its, "/x"), wanted, "{case} by host");
+            // What there is not is nobody's, also where everything else is theirs.
+            let none = stage.gate.router.port_host("none", id);
+            assert_eq!(opens(&none, "/x"), None, "{case}");
+            // In path mode only owners open anything.
+            let shared = stage.gate.router.path_host();
+            let owner = id == "hers";
+            for (path, port) in [("x", None), ("w/x", web.clone())] {
+                let opened = opens(&shared, &format!("/route/{id}/{path}"));
+                assert_eq!(opened, owner.then_some(port), "{case} {path}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_path_of_a_port_is_a_folder_to_pages_alone() {
+    let mut stage = Stage::new();
+    stage.gate.table.complete();
+    let said = [("api.web.port", "80"), ("api.web.path", "/w/v1")];
+    stage.pod_with("hers", "alice", &said);
+    let navigates = ("sec-fetch-mode", "navigate");
+    for (target, headers, wanted) in [
+        ("/w/v1", &[SAME_ORIGIN, navigates][..], "307"),
+        ("/w/v1", &[SAME_ORIGIN], "open"),
+        ("/w/v1/", &[SAME_ORIGIN, navigates], "open"),
+        ("/w", &[SAME_ORIGIN, navigates], "open"),
+    ] {
+        let decision = stage.decide("hers", FRESH, &("GET", target, headers));
+        assert!(short(&decision, "hers").starts_with(wanted), "{target}");
+    }
+    let page = ("GET", "/w/v1?a=/b", &[SAME_ORIGIN, navigates][..]);
+    let decision = short(&stage.decide("hers", FRESH, &page), "hers");
+    assert!(decision.contains("location: /w/v1/?a=/b"), "{decision}");
+}
+
+#[test]
+fn pages_of_the_same_workspace_call_its_ports_and_not_the_other_way_round() {
+    let mut stage = Stage::new();
+    stage.gate.table.complete();
+    for (id, owner) in [("hers", "alice"), ("bobs", "bob")] {
+        stage.pod_with(id, owner, &[("api.web.port", "80")]);
+    }
+    let put = ("access-control-request-method", "PUT");
+    let site = ("sec-fetch-site", "same-site");
+    let socket = ("upgrade", "websocket");
+    let origin =
+        |label: &str, id: &str| format!("https://{}.ws.example.org", label.replace("ID", id));
+    for (to, from, counts) in [
+        ("web--ID", "ID", true),
+        ("web--ID", "other--ID", true),
+        ("web--ID", "web--ID", true),
+        ("web--ID", "sibling", false),
+        ("web--ID", "web--sibling", false),
+        ("ID", "web--ID", false),
+        ("ID", "sibling", false),
+    ] {
+        let at = |id: &str, request: (&str, &[(&'static str, &str)])| {
+            let origin = origin(from, id);
+            let mut headers = vec![("origin", origin.as_str()), site];
+            headers.extend(request.1);
+            let host = format!("{}.ws.example.org", to.replace("ID", id));
+            short(
+                &stage.decide_on(&host, FRESH, &(request.0, "/x", &headers)),
+                id,
+            )
+        };
+        for (method, more, hers, others) in [
+            ("GET", &[][..], "open", "ask"),
+            ("POST", &[], "open", "ask"),
+            ("GET", &[socket], "open", "ask"),
+            ("OPTIONS", &[put], "200", "200"),
+        ] {
+            let [own, bobs, none] = ["hers", "bobs", "none"].map(|id| at(id, (method, more)));
+            let (hers, others) = if counts {
+                (hers, others)
+            } else {
+                ("401", "401")
+            };
+            assert!(own.starts_with(hers), "{method} {from} to {to}: {own}");
+            assert!(bobs.starts_with(others), "{method} {from} to {to}: {bobs}");
+            assert_eq!(bobs, none, "{method} {from} to {to}");
+            if method == "OPTIONS" {
+                assert_eq!(own, none, "{from} to {to}");
+            }
         }
     }
 }

@@ -10,14 +10,17 @@ use nogoo9_identity::cookie;
 use pingora::http::ResponseHeader;
 use url::Url;
 
-/// How path mode maps a pod's addresses back.
+/// How a pod's addresses are mapped back that is reached under a prefix: in path mode, or by the path of an
+/// extra port.
 #[derive(Debug, Clone, Copy)]
 pub struct Mapping<'a> {
-    /// `/route/{id}`, without a final slash.
+    /// `/route/{id}`, the path of an extra port, or both; without a final slash.
     pub prefix: &'a str,
     /// Whether the pod sees paths without the prefix; if it sees them with it, only what reaches
     /// beyond the workspace is corrected.
     pub stripped: bool,
+    /// Whether other workspaces are on the same host, as in path mode.
+    pub shared: bool,
     /// Host that the client asked for.
     pub host: &'a str,
     /// Address of the pod, by which it may call itself.
@@ -46,17 +49,21 @@ const SHARED_CACHES: [HeaderName; 2] = [
     HeaderName::from_static("surrogate-control"),
 ];
 
-/// Makes an answer of a pod fit for the client; `mapping` in path mode only.
+/// Makes an answer of a pod fit for the client; `mapping` where it is reached under a prefix.
 pub fn from_pod(
     response: &mut ResponseHeader,
     mapping: Option<Mapping<'_>>,
 ) -> pingora::Result<()> {
+    // On a host of its own, a pod that sees whole paths says what it means.
+    let mapping = mapping.filter(|mapping| mapping.shared || mapping.stripped);
     set_cookies(response, mapping)?;
     let Some(mapping) = mapping else {
         return Ok(());
     };
-    for name in &ORIGIN_WIDE {
-        response.remove_header(name);
+    if mapping.shared {
+        for name in &ORIGIN_WIDE {
+            response.remove_header(name);
+        }
     }
     if mapping.stripped
         && let Some(location) = response.headers.get(LOCATION)
@@ -134,8 +141,8 @@ fn set_cookies(response: &mut ResponseHeader, mapping: Option<Mapping<'_>>) -> p
     Ok(())
 }
 
-/// One `Set-Cookie` value: `None` if it takes a name of ours, else without `Domain`, and in path mode
-/// with a path under the prefix.
+/// One `Set-Cookie` value: `None` if it takes a name of ours, else without `Domain`, and where it is reached
+/// under a prefix with a path under that.
 fn set_cookie(value: &HeaderValue, mapping: Option<Mapping<'_>>) -> Option<HeaderValue> {
     let bytes = value.as_bytes();
     let mut parts = bytes.split(|byte| *byte == b';');
@@ -150,6 +157,8 @@ fn set_cookie(value: &HeaderValue, mapping: Option<Mapping<'_>>) -> Option<Heade
     if std::str::from_utf8(name).is_ok_and(cookie::is_ours) {
         return None;
     }
+    // A browser takes these for the whole host alone, which is the workspace's unless it is shared.
+    let mapping = mapping.filter(|mapping| mapping.shared || !is_host_wide(name));
     let mut out = pair.to_vec();
     let mut has_path = false;
     for part in parts {
@@ -173,7 +182,7 @@ fn set_cookie(value: &HeaderValue, mapping: Option<Mapping<'_>>) -> Option<Heade
         out.push(b';');
         out.extend_from_slice(part);
     }
-    if let Some(mapping) = mapping
+    if let Some(mapping) = mapping.filter(|mapping| mapping.shared)
         && !has_path
     {
         out.extend_from_slice(b"; Path=");
@@ -181,6 +190,13 @@ fn set_cookie(value: &HeaderValue, mapping: Option<Mapping<'_>>) -> Option<Heade
         out.push(b'/');
     }
     HeaderValue::from_bytes(&out).ok()
+}
+
+/// Whether a cookie's name binds it to the path `/` (RFC 6265bis, section 4.1.3.2).
+fn is_host_wide(name: &[u8]) -> bool {
+    const PREFIX: &[u8] = b"__Host-";
+    name.get(..PREFIX.len())
+        .is_some_and(|begin| begin.eq_ignore_ascii_case(PREFIX))
 }
 
 /// The name that a browser would read out of `=name=value` when it sends the cookie back.

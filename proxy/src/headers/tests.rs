@@ -147,6 +147,7 @@ fn addresses_are_mapped_back() {
     let mapping = Mapping {
         prefix: "/route/dev",
         stripped: true,
+        shared: true,
         host: "localhost:9009",
         pod: "10.0.0.1:3000",
     };
@@ -178,6 +179,7 @@ fn what_would_reach_siblings_goes_in_path_mode_alone() {
     let mapping = Mapping {
         prefix: "/route/dev",
         stripped: true,
+        shared: true,
         host: "paths.example.net",
         pod: "10.0.0.1:3000",
     };
@@ -220,10 +222,48 @@ fn what_would_reach_siblings_goes_in_path_mode_alone() {
 }
 
 #[test]
+fn an_extra_port_under_a_path_is_mapped_on_its_own_host() {
+    let mapping = |stripped| Mapping {
+        prefix: "/api",
+        stripped,
+        shared: false,
+        host: "dev.localhost:9009",
+        pod: "10.0.0.1:9000",
+    };
+    for (name, value, mapped) in [
+        ("location", "/x?y", "/api/x?y"),
+        ("location", "/api/x", "/api/x"),
+        ("location", "http://10.0.0.1:9000/x", "/api/x"),
+        ("location", "http://dev.localhost:9009/x", "/api/x"),
+        ("location", "https://example.org/x", "https://example.org/x"),
+        ("set-cookie", "a=1", "a=1"),
+        ("set-cookie", "a=1; Path=/", "a=1; Path=/api/"),
+        ("set-cookie", "a=1; Path=/x; Domain=b", "a=1; Path=/api/x"),
+        (
+            "set-cookie",
+            "__host-a=1; Secure; Path=/",
+            "__host-a=1; Secure; Path=/",
+        ),
+        // Nobody else is on its host.
+        ("clear-site-data", "\"*\"", "\"*\""),
+    ] {
+        for (stripped, expected) in [(true, mapped), (false, value)] {
+            let mut response = ResponseHeader::build(302, None).unwrap();
+            response.insert_header(name, value).unwrap();
+            from_pod(&mut response, Some(mapping(stripped))).unwrap();
+            let got = response.headers.get(name).unwrap().to_str().unwrap();
+            let expected = expected.replace("; Domain=b", "");
+            assert_eq!(got, expected, "{name}: {value} {stripped}");
+        }
+    }
+}
+
+#[test]
 fn cookies_stay_inside_their_workspace() {
     let mapping = |stripped| Mapping {
         prefix: "/route/dev",
         stripped,
+        shared: true,
         host: "h",
         pod: "p",
     };

@@ -86,6 +86,8 @@ mod tests {
     fn asked(html: bool) -> Asked {
         Asked {
             id: "dev".to_owned(),
+            port: None,
+            path: "/a".to_owned(),
             caller: Arc::new(Verified {
                 caller: Caller {
                     sub: "alice".to_owned(),

@@ -24,12 +24,16 @@ fn short(target: &Target<'_>) -> String {
     match target {
         Target::Workspace(Place {
             id,
+            port,
             mode,
             path,
             ours,
         }) => {
             let ours = ours.map_or(String::new(), |ours| format!(" ours:{ours}"));
-            format!("{mode:?} {id} {path}{ours}")
+            let port = port
+                .as_ref()
+                .map_or(String::new(), |port| format!("{port} of "));
+            format!("{mode:?} {port}{id} {path}{ours}")
         }
         Target::Control => "control".to_owned(),
         Target::Login => "login".to_owned(),
@@ -102,7 +106,15 @@ fn hosts() {
         ("dev.localhost.:9009", "Host dev /a"),
         ("dev.localhost:80", "421"),
         ("a.b.localhost:9009", "421"),
-        ("web--dev.localhost:9009", "421"),
+        ("web--dev.localhost:9009", "Host web of dev /a"),
+        ("Web--DEV.localhost", "Host web of dev /a"),
+        ("web--dev.localhost:80", "421"),
+        ("web--dev--x.localhost:9009", "421"),
+        ("web---dev.localhost:9009", "421"),
+        ("--dev.localhost:9009", "421"),
+        ("web--.localhost:9009", "421"),
+        ("xn--dev.localhost:9009", "421"),
+        ("web--dev.x.localhost:9009", "421"),
         ("-dev.localhost:9009", "421"),
         (".localhost:9009", "421"),
         ("evillocalhost:9009", "421"),
@@ -192,6 +204,55 @@ fn paths() {
     );
 }
 
+#[test]
+fn a_ports_host_is_its_own() {
+    for (path, expected) in [
+        ("/", "Host web of dev /"),
+        ("/route/other/", "Host web of dev /route/other/"),
+        (
+            "/.nogoo9/login",
+            "Host web of dev /.nogoo9/login ours:login",
+        ),
+    ] {
+        let router = local();
+        let target = router.target("web--dev.localhost:9009", path);
+        assert_eq!(short(&target), expected, "{path}");
+    }
+    assert_eq!(local().port_host("web", "dev"), "web--dev.localhost:9009");
+}
+
+#[test]
+fn origins_of_one_workspace() {
+    let far = router(
+        "https://workspaces.example.org",
+        ("ws.example.net", None),
+        false,
+    );
+    for (router, origin, own) in [
+        (&local(), "http://dev.localhost:9009", true),
+        (&local(), "http://web--dev.localhost:9009", true),
+        (&local(), "https://dev.localhost:9009", false),
+        (&local(), "http://dev.localhost", false),
+        (&local(), "http://other.localhost:9009", false),
+        (&local(), "http://web--other.localhost:9009", false),
+        (&local(), "http://mydev.localhost:9009", false),
+        (&local(), "http://-dev.localhost:9009", false),
+        (&local(), "http://--dev.localhost:9009", false),
+        (&local(), "http://a--b--dev.localhost:9009", false),
+        (&local(), "http://evil.org/--dev.localhost:9009", false),
+        (&local(), "http://localhost:9009", false),
+        (&local(), "null", false),
+        (&local(), "", false),
+        (&far, "https://dev.ws.example.net", true),
+        (&far, "https://web--dev.ws.example.net", true),
+        (&far, "https://dev.ws.example.net:443", false),
+        (&far, "http://dev.ws.example.net", false),
+        (&far, "https://dev.ws.example.net.evil.org", false),
+    ] {
+        assert_eq!(router.is_origin_of(origin, "dev"), own, "{origin}");
+    }
+}
+
 fn tricky() -> impl Strategy<Value = String> {
     let part = prop::sample::select(vec![
         "..", ".", "/", "//", "%2f", "%2F", "%2e%2e", "%2e", "\\", "dev", "other", "route",
@@ -233,7 +294,8 @@ proptest! {
     fn any_host(host in "[ -~]{0,40}") {
         if let Target::Workspace(place) = local().target(&host, "/") {
             let lower = host.to_ascii_lowercase();
-            let prefix = format!("{}.localhost", place.id);
+            let port = place.port.map_or(String::new(), |port| format!("{port}--"));
+            let prefix = format!("{port}{}.localhost", place.id);
             prop_assert!(lower.starts_with(&prefix), "{}", host);
         }
     }

@@ -34,6 +34,7 @@ fn pod(uid: &str, workspace: &str, generation: u32, ready: bool) -> PodView {
             port: 3000,
             visibility: Visibility::Private,
             allow_origins: Default::default(),
+            ports: Default::default(),
             strip_prefix: true,
             identity_headers: true,
         },
@@ -94,6 +95,52 @@ fn a_switch_and_its_way_back() {
     assert_eq!(order, ["b", "a"], "the old one stays as a way out");
     h.writer.deleted("a", h.now);
     assert_eq!(h.table.get("dev").unwrap().route().backends.len(), 1);
+}
+
+#[test]
+fn extra_ports_are_those_of_the_pod_that_serves() {
+    use nogoo9_model::ports::ExtraPorts;
+    let said = |port: &str| {
+        let key = |what: &str| format!("nogoo9/api.web.{what}");
+        let pairs = [
+            (key("port"), port.to_owned()),
+            (key("path"), "/w".to_owned()),
+        ];
+        ExtraPorts::parse(&pairs.into())
+    };
+    let mut h = Harness::new();
+    let with = |uid, generation, ready, ports: &ExtraPorts| {
+        let mut pod = pod(uid, "dev", generation, ready);
+        pod.serving.ports = ports.clone();
+        pod
+    };
+    h.apply(with("a", 1, true, &said("8080")));
+    h.apply(with("b", 2, false, &said("9090")));
+    let listens = |h: &Harness| -> Vec<Option<u16>> {
+        let route = h.table.get("dev").unwrap().route();
+        let pods = route.backends.iter();
+        pods.map(|pod| pod.listens_at(Some("web")).map(|at| at.port()))
+            .collect()
+    };
+    assert_eq!(listens(&h), [Some(8080)]);
+    h.apply(with("b", 2, true, &said("9090")));
+    assert_eq!(listens(&h), [Some(9090), Some(8080)], "each its own");
+    let route = h.table.get("dev").unwrap().route();
+    assert_eq!(route.ports, said("9090"));
+    let active = route.active().unwrap();
+    assert_eq!(active.listens_at(None), Some(active.address));
+    assert_eq!(active.listens_at(Some("other")), None);
+    // The next one has none; what is left of the one before does not speak for it.
+    h.apply(with("c", 3, true, &ExtraPorts::NONE));
+    assert!(h.table.get("dev").unwrap().route().ports.is_empty());
+    assert_eq!(listens(&h), [None, Some(9090), Some(8080)]);
+    for uid in ["a", "b", "c"] {
+        h.writer.deleted(uid, h.now);
+    }
+    h.apply(with("d", 4, true, &said("7070")));
+    h.writer.deleted("d", h.now);
+    let route = h.table.get("dev").unwrap().route();
+    assert_eq!(route.ports, said("7070"), "the last one's word stands");
 }
 
 #[test]

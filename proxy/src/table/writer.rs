@@ -219,15 +219,17 @@ fn route(pods: &[Pod], holder: &[&PodView], before: Option<&Route>) -> Route {
         .or(newest)
         .or(holder.first().copied());
     // With no pod left, the last one's word stands; two equal claims are nobody's workspace.
-    let (owner, visibility, allow_origins) = match (speaks, before) {
+    let (owner, visibility, allow_origins, ports) = match (speaks, before) {
         (Some(pod), _) => {
             let serving = &pod.serving;
-            let origins = serving.allow_origins.clone();
-            (pod.owner.clone(), serving.visibility.clone(), origins)
+            let (origins, ports) = (serving.allow_origins.clone(), serving.ports.clone());
+            let visibility = serving.visibility.clone();
+            (pod.owner.clone(), visibility, origins, ports)
         }
         (None, Some(before)) if pods.is_empty() => {
-            let origins = before.allow_origins.clone();
-            (before.owner.clone(), before.visibility.clone(), origins)
+            let (origins, ports) = (before.allow_origins.clone(), before.ports.clone());
+            let visibility = before.visibility.clone();
+            (before.owner.clone(), visibility, origins, ports)
         }
         (None, _) => Default::default(),
     };
@@ -246,6 +248,7 @@ fn route(pods: &[Pod], holder: &[&PodView], before: Option<&Route>) -> Route {
         owner,
         visibility,
         allow_origins,
+        ports,
         backends,
         status,
         recreating,

@@ -23,6 +23,7 @@ mod http2;
 mod hygiene;
 mod limits;
 mod origins;
+mod ports;
 mod proxy;
 mod recreate;
 mod renew;

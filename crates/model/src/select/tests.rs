@@ -32,6 +32,7 @@ pub(crate) fn pod(uid: &str, generation: u32) -> PodView {
             port: 3000,
             visibility: Visibility::Private,
             allow_origins: Default::default(),
+            ports: Default::default(),
             strip_prefix: true,
             identity_headers: true,
         },

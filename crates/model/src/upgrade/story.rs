@@ -43,6 +43,8 @@ pub enum Reason {
     DeletionsCapped,
     /// Who may open its pages is not understood.
     VisibilityUnclear,
+    /// What it says of its extra ports is not understood.
+    PortUnclear,
     /// Somebody made the workspace.
     Spawned,
     /// Somebody started it.
@@ -69,6 +71,7 @@ impl Reason {
             Self::DuplicateIgnored => "DuplicateIgnored",
             Self::DeletionsCapped => "DeletionsCapped",
             Self::VisibilityUnclear => "VisibilityUnclear",
+            Self::PortUnclear => "PortUnclear",
             Self::Spawned => "Spawned",
             Self::Started => "Started",
             Self::Stopped => "Stopped",
@@ -85,6 +88,7 @@ impl Reason {
                 | Self::DuplicateIgnored
                 | Self::DeletionsCapped
                 | Self::VisibilityUnclear
+                | Self::PortUnclear
         )
     }
 }
@@ -187,22 +191,29 @@ pub fn ignored(record: &Record, pods: &[PodView]) -> Vec<Note> {
         .collect()
 }
 
-/// What is told of the workspace's pods whose annotation `visibility` is not understood.
+/// What is told of the workspace's pods whose annotations are not understood: who may open it, and what
+/// it serves beside its port.
 #[must_use]
 pub fn unclear(record: &Record, pods: &[PodView]) -> Vec<Note> {
     let mine = pods.iter().filter(|pod| record.holds(pod));
-    mine.filter_map(|pod| {
-        let Visibility::Unclear(said) = &pod.serving.visibility else {
-            return None;
-        };
-        let text = format!(
-            "annotation {} is '{said}', which is not understood: nobody but the owner opens the pages. Use private, \
-             authenticated, or a list of user:SUB and role:ROLE",
-            keys::VISIBILITY
-        );
-        Some(Note::on(pod, Reason::VisibilityUnclear, said, &text))
+    mine.flat_map(|pod| {
+        let ports = pod.serving.ports.problems();
+        let ports = ports.map(|problem| Note::on(pod, Reason::PortUnclear, problem, problem));
+        unclear_visibility(pod).into_iter().chain(ports)
     })
     .collect()
+}
+
+fn unclear_visibility(pod: &PodView) -> Option<Note> {
+    let Visibility::Unclear(said) = &pod.serving.visibility else {
+        return None;
+    };
+    let text = format!(
+        "annotation {} is '{said}', which is not understood: nobody but the owner opens the pages. Use private, \
+             authenticated, or a list of user:SUB and role:ROLE",
+        keys::VISIBILITY
+    );
+    Some(Note::on(pod, Reason::VisibilityUnclear, said, &text))
 }
 
 /// What is told, on one of its pods, of what somebody did to a workspace.

@@ -167,6 +167,26 @@ fn a_visibility_that_is_not_understood_is_told_on_its_pods() {
 }
 
 #[test]
+fn what_is_not_understood_of_extra_ports_is_told_on_their_pods() {
+    let annotations = [
+        ("nogoo9/api.web.port".to_owned(), "0".to_owned()),
+        ("nogoo9/api.docs.path".to_owned(), "/docs".to_owned()),
+    ];
+    let mut pods = vec![pod("u1", 1), pod("u2", 2), pod("x1", 3)];
+    pods[2].owner = "mallory".into();
+    for pod in &mut pods[1..] {
+        pod.serving.ports = crate::ports::ExtraPorts::parse(&annotations.clone().into());
+    }
+    let notes = unclear(&running(), &pods);
+    assert_eq!(
+        heard(&notes),
+        [("u2", "PortUnclear"), ("u2", "PortUnclear")]
+    );
+    assert!(notes[0].message.contains("api.web.port is '0'") && notes[0].reason.is_warning());
+    assert_ne!(notes[0].name(), notes[1].name(), "each is told");
+}
+
+#[test]
 fn names_are_the_same_for_the_same_and_fit() {
     let long = "é".repeat(2000);
     let name = "p".repeat(253);

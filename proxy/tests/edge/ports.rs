@@ -1,0 +1,452 @@
+//! Extra ports: under a path of the workspace's own host, and on hosts of their own.
+
+use crate::client::{Answer, Connection, request};
+use crate::cluster::Spec;
+use crate::eventually;
+use crate::proxy::{CONSOLE, Stage};
+use crate::sockets::{close, frame, opening, text};
+use crate::upstream::Upstream;
+
+const DEV: &str = "dev.localhost:9009";
+const WEB: &str = "web--dev.localhost:9009";
+const NAVIGATE: [(&str, &str); 3] = [
+    ("Sec-Fetch-Mode", "navigate"),
+    ("Sec-Fetch-Dest", "document"),
+    ("Sec-Fetch-Site", "none"),
+];
+
+/// Number of a server's port, as an annotation says it.
+fn port(app: &Upstream) -> String {
+    app.address.port().to_string()
+}
+
+/// A request of a user's browser from a page of that very host.
+async fn ask(stage: &Stage, user: &str, method: &str, host: &str, path: &str) -> Answer {
+    let cookie = stage.cookie_on(user, host);
+    let headers = [
+        ("Cookie", cookie.as_str()),
+        ("Sec-Fetch-Site", "same-origin"),
+    ];
+    stage.ask(method, host, path, &headers).await
+}
+
+async fn get(stage: &Stage, host: &str, path: &str) -> Answer {
+    ask(stage, "alice", "GET", host, path).await
+}
+
+/// The application's name and the request line that it got.
+fn seen(answer: &Answer) -> (String, String) {
+    let text = answer.text();
+    let mut lines = text.lines().map(ToOwned::to_owned);
+    (
+        lines.next().unwrap_or_default(),
+        lines.next().unwrap_or_default(),
+    )
+}
+
+/// A socket of a user on a host, which has heard the application's name.
+async fn socket(stage: &Stage, user: &str, host: &str, path: &str, name: &str) -> Connection {
+    let cookie = stage.cookie_on(user, host);
+    let mut socket = Connection::open(stage.address).await;
+    let handshake = opening(&cookie, host).replacen("/socket", path, 1);
+    socket.send(handshake).await;
+    assert_eq!(socket.head().await.status, 101, "{host}{path}");
+    assert_eq!(text(&mut socket).await, name);
+    socket
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn under_a_path_it_is_a_part_of_the_workspace() {
+    let stage = Stage::start().await;
+    let (app, api) = (Upstream::start("app").await, Upstream::start("api").await);
+    let newer = Upstream::start("newer").await;
+    let (one, two) = (port(&api), port(&newer));
+    let annotations = [
+        ("api.one.port", one.as_str()),
+        ("api.one.path", "/api"),
+        ("api.two.port", two.as_str()),
+        ("api.two.path", "/api/v2"),
+    ];
+    let pod = Spec::new("app", "dev", 1, app.address).with(&annotations);
+    let uid = stage.cluster.run(&pod).await;
+    stage.routed("dev", Some(&uid)).await;
+    for (path, name, sent) in [
+        ("/", "app", "/"),
+        ("/apiary", "app", "/apiary"),
+        ("/%61pi/x", "app", "/%61pi/x"),
+        ("/api/", "api", "/"),
+        ("/api", "api", "/"),
+        ("/api?x=/y", "api", "/?x=/y"),
+        ("/api/x?y", "api", "/x?y"),
+        ("/api/%2F;a=b//c%40", "api", "/%2F;a=b//c%40"),
+        ("/api/v22", "api", "/v22"),
+        ("/api/v2/x", "newer", "/x"),
+    ] {
+        for (host, root) in [(DEV, ""), (CONSOLE, "/route/dev")] {
+            let answer = get(&stage, host, &format!("{root}{path}")).await;
+            let wanted = (name.to_owned(), format!("GET {sent}"));
+            assert_eq!(seen(&answer), wanted, "{host}{root}{path}");
+            let below = match name {
+                "api" => "/api",
+                "newer" => "/api/v2",
+                _ => "",
+            };
+            let prefix = format!("x-forwarded-prefix: {root}{below}\n");
+            let told = answer.text().contains(&prefix);
+            assert_eq!(told, !format!("{root}{below}").is_empty(), "{path}");
+        }
+    }
+    // Addresses are mapped back.
+    for (host, root) in [(DEV, ""), (CONSOLE, "/route/dev")] {
+        let path = format!("{root}/api/answer?location=/x&set-cookie=a=1;%20Path=/");
+        let answer = get(&stage, host, &path).await;
+        assert_eq!(
+            (answer.header("location"), answer.header("set-cookie")),
+            (
+                Some(format!("{root}/api/x").as_str()),
+                Some(format!("a=1; Path={root}/api/").as_str())
+            )
+        );
+        // A page's relative links need the slash.
+        let cookie = stage.cookie_on("alice", host);
+        let mut headers = NAVIGATE.to_vec();
+        headers.push(("Cookie", &cookie));
+        let path = format!("{root}/api?q=1");
+        let page = stage.ask("GET", host, &path, &headers).await;
+        let to = format!("{root}/api/?q=1");
+        assert_eq!(
+            (page.status, page.header("location")),
+            (307, Some(to.as_str()))
+        );
+        let mut socket = socket(
+            &stage,
+            "alice",
+            host,
+            &format!("{root}/api/v2/socket"),
+            "newer",
+        )
+        .await;
+        socket.send(frame(1, b"hello")).await;
+        assert_eq!(text(&mut socket).await, "hello");
+    }
+    // A body in, a stream out.
+    let mut post = stage.begin("POST", "dev", "/api/x", "some body").await;
+    assert!(post.answer().await.text().ends_with("\n\nsome body"));
+    let mut events = stage.begin("GET", "dev", "/api/events", "").await;
+    assert_eq!(events.head().await.status, 200);
+    assert_eq!(events.chunk().await, b"data: one\n\n");
+    api.release();
+    assert_eq!(events.chunk().await, b"data: two\n\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_wants_whole_paths_gets_them() {
+    let stage = Stage::start().await;
+    let (app, api) = (Upstream::start("app").await, Upstream::start("api").await);
+    let api_port = port(&api);
+    let annotations = [
+        ("api.one.port", api_port.as_str()),
+        ("api.one.path", "/api"),
+        ("strip-prefix", "false"),
+    ];
+    let pod = Spec::new("app", "dev", 1, app.address).with(&annotations);
+    let uid = stage.cluster.run(&pod).await;
+    stage.routed("dev", Some(&uid)).await;
+    for (host, path) in [(DEV, "/api/x?y"), (CONSOLE, "/route/dev/api/x?y")] {
+        let answer = get(&stage, host, path).await;
+        assert_eq!(seen(&answer), ("api".to_owned(), format!("GET {path}")));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn its_own_host_is_an_origin_of_its_own() {
+    let stage = Stage::start().await;
+    let (app, web) = (Upstream::start("app").await, Upstream::start("web").await);
+    let web_port = port(&web);
+    let annotations = [("api.web.port", web_port.as_str())];
+    let pod = Spec::new("app", "dev", 1, app.address).with(&annotations);
+    let uid = stage.cluster.run(&pod).await;
+    stage.routed("dev", Some(&uid)).await;
+    let answer = get(&stage, WEB, "/a//b?c").await;
+    assert_eq!(seen(&answer), ("web".to_owned(), "GET /a//b?c".to_owned()));
+    assert!(
+        answer
+            .text()
+            .contains(&format!("x-forwarded-host: {WEB}\n"))
+    );
+    assert!(!answer.text().contains("x-forwarded-prefix"));
+    // Nothing of the main port's session counts there, nor the other way round.
+    let before = (app.requests(), web.requests());
+    for (host, other) in [(DEV, WEB), (WEB, DEV)] {
+        let cookie = stage.cookie_on("alice", other);
+        let headers = [
+            ("Cookie", cookie.as_str()),
+            ("Sec-Fetch-Site", "same-origin"),
+        ];
+        assert_eq!(stage.ask("GET", host, "/", &headers).await.status, 401);
+    }
+    // A hand-over of its own, whether or not there is such a port.
+    for host in [WEB, "none--dev.localhost:9009", "web--none.localhost:9009"] {
+        let page = stage.ask("GET", host, "/a?b", &NAVIGATE).await;
+        assert_eq!(page.status, 302);
+        let (label, _) = host.split_once('.').unwrap();
+        let wanted =
+            format!("http://{CONSOLE}/auth/open?host={label}.localhost%3A9009&return=/a%3Fb&n=");
+        let location = page.header("location").unwrap();
+        assert!(location.starts_with(&wanted), "{location}");
+        let redeemed = stage.ask("GET", host, "/.nogoo9/login?code=x", &[]).await;
+        let (who, what) = seen(&redeemed);
+        assert_eq!(who, "control");
+        assert_eq!(what, "GET /.nogoo9/login?code=x");
+        let forwarded = format!("\nx-forwarded-host: {host}\n");
+        assert!(redeemed.text().contains(&forwarded), "{}", redeemed.text());
+    }
+    // What there is not looks the same, whatever it is that is missing.
+    let mut answers = Vec::new();
+    for host in [
+        "none--dev.localhost:9009",
+        "web--none.localhost:9009",
+        "none--none.localhost:9009",
+        "none.localhost:9009",
+    ] {
+        for headers in [&NAVIGATE[..], &[("Sec-Fetch-Site", "same-origin")]] {
+            let cookie = stage.cookie_on("alice", host);
+            let mut all = headers.to_vec();
+            all.push(("Cookie", &cookie));
+            let answer = stage.ask("GET", host, "/x", &all).await;
+            assert_eq!(answer.status, 404, "{host}");
+            answers.push(answer.timeless());
+        }
+    }
+    let (pages, programs): (Vec<_>, Vec<_>) =
+        answers.chunks(2).map(|pair| (&pair[0], &pair[1])).unzip();
+    assert!(pages.iter().all(|page| *page == pages[0]));
+    assert!(programs.iter().all(|program| *program == programs[0]));
+    assert_eq!((app.requests(), web.requests()), before);
+    // And no host is one that is more than a port and a workspace.
+    for host in ["web--dev--x.localhost:9009", "a.web--dev.localhost:9009"] {
+        assert_eq!(get(&stage, host, "/").await.status, 421, "{host}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_port_has_its_own_people() {
+    let stage = Stage::start().await;
+    let (app, web) = (Upstream::start("app").await, Upstream::start("web").await);
+    let web_port = port(&web);
+    let annotations = [
+        ("api.web.port", web_port.as_str()),
+        ("api.web.path", "/w"),
+        ("api.web.visibility", "authenticated"),
+    ];
+    let pod = Spec::new("app", "dev", 1, app.address).of("bob");
+    let uid = stage.cluster.run(&pod.with(&annotations)).await;
+    stage.routed("dev", Some(&uid)).await;
+    let statuses = async |user: &str| {
+        let mut all = Vec::new();
+        for (host, path) in [
+            (DEV, "/"),
+            (DEV, "/w/"),
+            (WEB, "/"),
+            (CONSOLE, "/route/dev/w/"),
+        ] {
+            all.push(ask(&stage, user, "GET", host, path).await.status);
+        }
+        all
+    };
+    assert_eq!(statuses("alice").await, [404, 200, 200, 404]);
+    assert_eq!(statuses("bob").await, [200; 4]);
+    // Being an admin opens no other's.
+    assert_eq!(statuses("admin").await, [404, 200, 200, 404]);
+
+    // The other way round: what is open of the port ends, and what is the workspace's is let in.
+    let by_host = socket(&stage, "alice", WEB, "/socket", "web").await;
+    let by_path = socket(&stage, "alice", DEV, "/w/socket", "web").await;
+    let mut owners = socket(&stage, "bob", WEB, "/socket", "web").await;
+    let cookie = stage.cookie_on("alice", WEB);
+    let own = [
+        ("Cookie", cookie.as_str()),
+        ("Sec-Fetch-Site", "same-origin"),
+    ];
+    let mut events = Connection::open(stage.address).await;
+    events.send(request("GET", WEB, "/events", &own)).await;
+    assert_eq!(events.head().await.status, 200);
+    assert_eq!(events.chunk().await, b"data: one\n\n");
+    stage
+        .cluster
+        .annotate("app", "visibility", "authenticated")
+        .await;
+    eventually("the workspace to be open", || async {
+        statuses("alice").await[0] == 200
+    })
+    .await;
+    let mut mains = socket(&stage, "alice", DEV, "/socket", "app").await;
+    stage
+        .cluster
+        .annotate("app", "api.web.visibility", "user:carol")
+        .await;
+    for mut lost in [by_host, by_path] {
+        let heard = lost.rest().await;
+        assert!(heard.ends_with(&close(1008)), "{heard:?}");
+    }
+    assert_eq!(events.rest().await, b"");
+    assert_eq!(statuses("alice").await, [200, 404, 404, 404]);
+    assert_eq!(statuses("bob").await, [200; 4]);
+    for kept in [&mut owners, &mut mains] {
+        kept.send(frame(1, b"still here")).await;
+        assert_eq!(text(kept).await, "still here");
+    }
+    // A port that goes takes with it whoever was on it.
+    stage.cluster.annotate("app", "api.web.port", "none").await;
+    assert!(owners.rest().await.ends_with(&close(1008)));
+    assert_eq!(
+        statuses("bob").await,
+        [200, 200, 404, 200],
+        "it is the main port's path now"
+    );
+    let path = ask(&stage, "bob", "GET", DEV, "/w/x").await;
+    assert_eq!(seen(&path), ("app".to_owned(), "GET /w/x".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_of_the_same_workspace_may_call_it() {
+    let stage = Stage::start().await;
+    let (app, web) = (Upstream::start("app").await, Upstream::start("web").await);
+    let web_port = port(&web);
+    let annotations = [("api.web.port", web_port.as_str())];
+    let pod = Spec::new("app", "dev", 1, app.address).with(&annotations);
+    let uid = stage.cluster.run(&pod).await;
+    stage.routed("dev", Some(&uid)).await;
+    for (to, from, counts) in [
+        (WEB, DEV, true),
+        (WEB, "other--dev.localhost:9009", true),
+        (WEB, "evil.localhost:9009", false),
+        (WEB, "web--evil.localhost:9009", false),
+        (WEB, CONSOLE, false),
+        (DEV, WEB, false),
+    ] {
+        let origin = format!("http://{from}");
+        let cookie = stage.cookie_on("alice", to);
+        let headers = [
+            ("Cookie", cookie.as_str()),
+            ("Origin", &origin),
+            ("Sec-Fetch-Site", "same-site"),
+            ("Sec-Fetch-Mode", "cors"),
+        ];
+        let before = (app.requests(), web.requests());
+        for method in ["GET", "PUT"] {
+            let answer = stage.ask(method, to, "/x", &headers).await;
+            let allowed = answer.header("access-control-allow-origin");
+            let wanted = if counts {
+                (200, Some(origin.as_str()))
+            } else {
+                (401, None)
+            };
+            assert_eq!((answer.status, allowed), wanted, "{method} {from} to {to}");
+        }
+        let seen = (app.requests(), web.requests());
+        let more = if counts { 2 } else { 0 };
+        assert_eq!(seen, (before.0, before.1 + more));
+        // Preflights carry no cookie, and none reaches the pod.
+        let preflight = [
+            ("Origin", origin.as_str()),
+            ("Access-Control-Request-Method", "PUT"),
+        ];
+        let answer = stage.ask("OPTIONS", to, "/x", &preflight).await;
+        let header = |name: &str| answer.header(name).map(ToOwned::to_owned);
+        let told = (
+            header("access-control-allow-origin"),
+            header("access-control-allow-credentials"),
+        );
+        if counts {
+            assert_eq!(answer.status, 200);
+            assert_eq!(told, (Some(origin.clone()), Some("true".to_owned())));
+        } else {
+            assert_eq!((answer.status, told), (401, (None, None)));
+        }
+        // The same where there is no such workspace.
+        let none = |host: &str| host.replace("dev", "none");
+        let origin = format!("http://{}", none(from));
+        let preflight = [
+            ("Origin", origin.as_str()),
+            ("Access-Control-Request-Method", "PUT"),
+        ];
+        let elsewhere = stage.ask("OPTIONS", &none(to), "/x", &preflight).await;
+        assert_eq!(elsewhere.status, answer.status);
+        assert_eq!((app.requests(), web.requests()), seen);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_moves_with_its_pod() {
+    let stage = Stage::start().await;
+    let (app, old) = (Upstream::start("app").await, Upstream::start("old").await);
+    let old_port = port(&old);
+    let annotations = [("api.web.port", old_port.as_str())];
+    let pod = Spec::new("app", "dev", 1, app.address).with(&annotations);
+    let uid = stage.cluster.create(&pod).await;
+    // Held like all else while there is no pod that serves.
+    stage.routed("dev", None).await;
+    let cookie = stage.cookie_on("alice", WEB);
+    let headers = [
+        ("Cookie", cookie.as_str()),
+        ("Sec-Fetch-Site", "same-origin"),
+    ];
+    let mut held = Connection::open(stage.address).await;
+    held.send(request("GET", WEB, "/x", &headers)).await;
+    stage.held(1).await;
+    stage.cluster.set_ready(&pod, true).await;
+    assert_eq!(seen(&held.answer().await).0, "old");
+    let mut socket = socket(&stage, "alice", WEB, "/socket", "old").await;
+
+    // The new version has it at another port.
+    let (next, new) = (Upstream::start("next").await, Upstream::start("new").await);
+    let new_port = port(&new);
+    let annotations = [("api.web.port", new_port.as_str())];
+    let successor = Spec::new("next", "dev", 2, next.address).with(&annotations);
+    let new_uid = stage.cluster.run(&successor).await;
+    stage.routed("dev", Some(&new_uid)).await;
+    assert_eq!(seen(&get(&stage, WEB, "/x").await).0, "new");
+    // What is open on the old one keeps it, and is counted for that.
+    socket.send(frame(1, b"still")).await;
+    assert_eq!(text(&mut socket).await, "still");
+    let facts = stage.admin("/sessions?workspace=dev").await;
+    assert_eq!(facts["sessions"][&uid], 1, "{facts}");
+    stage.cluster.terminate("app").await;
+    stage.cluster.finish("app").await;
+    assert_eq!(socket.rest().await, close(1012));
+    assert_eq!(old.requests(), 1, "nothing new came to it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn control_is_asked_for_the_host_and_the_path() {
+    let stage = Stage::start().await;
+    let told = serde_json::json!({
+        "version": 1, "status": "stopped", "message": "It is stopped.", "canStart": true,
+    });
+    stage.control.tells("dev", 200, &told);
+    let long = format!("/{}", "a".repeat(500));
+    for (host, path, at) in [
+        (WEB, "/x?y", "%2Fx".to_owned()),
+        (DEV, "/api/x", "%2Fapi%2Fx".to_owned()),
+        (DEV, long.as_str(), format!("%2F{}", "a".repeat(129))),
+    ] {
+        let answer = get(&stage, host, path).await;
+        assert_eq!(answer.status, 503, "{}", answer.text());
+        let question = stage.control.questions().pop().unwrap();
+        assert!(
+            question.starts_with("GET /.nogoo9/absent/dev\n")
+                && question.contains(&format!("\nx-forwarded-host: {host}\n"))
+                && question.contains(&format!("\nx-nogoo9-at: {at}\n")),
+            "{question}"
+        );
+    }
+    let cookie = stage.cookie_on("alice", WEB);
+    let mut headers = NAVIGATE.to_vec();
+    headers.push(("Cookie", &cookie));
+    let page = stage.ask("GET", WEB, "/x", &headers).await.text();
+    assert!(
+        page.contains("action=\"/.nogoo9/start?return=/x\""),
+        "{page}"
+    );
+}
