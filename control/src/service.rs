@@ -30,7 +30,7 @@ mod view;
 mod volumes;
 mod workspaces;
 
-pub use absent::Origin;
+pub use absent::{Origin, Page};
 pub use error::{ErrorBody, ErrorCode, ServiceError};
 pub use feed::{Event, Feed, Subscription};
 pub use links::Links;
@@ -174,17 +174,12 @@ impl Service {
         self.count("subscribe", feed::subscribe(&self.parts, caller, end).await)
     }
 
-    /// What a workspace without pods is doing, for whoever may open its pages at `origin`.
+    /// What a workspace without pods is doing, for whoever may open `page`.
     ///
     /// # Errors
     /// [`ServiceError`]; the same where it is not theirs and where it is not there.
-    pub async fn look_at_absent(
-        &self,
-        caller: &Caller,
-        id: &str,
-        origin: Origin,
-    ) -> Answer<Absent> {
-        let told = absent::look(&self.parts, caller, id, origin).await;
+    pub async fn look_at_absent(&self, caller: &Caller, id: &str, page: &Page) -> Answer<Absent> {
+        let told = absent::look(&self.parts, caller, id, page).await;
         self.count("look_at_absent", told)
     }
 

@@ -6,15 +6,17 @@ use super::App;
 use super::auth::Proof;
 use super::reply::{json, not_found, refused, unproven};
 use crate::personal::Credential;
-use crate::service::{Origin, ServiceError};
+use crate::service::{Page, ServiceError};
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use nogoo9_model::access::{Caller, Denied};
+use percent_encoding::percent_decode_str;
 
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const AT: HeaderName = HeaderName::from_static(nogoo9_model::absent::AT);
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 pub(super) fn router(app: App) -> Router {
@@ -34,7 +36,7 @@ async fn look(
         Ok(by) => by,
         Err(response) => return response,
     };
-    answer(app.service.look_at_absent(&by.caller, &id, by.origin).await)
+    answer(app.service.look_at_absent(&by.caller, &id, &by.page).await)
 }
 
 async fn start(
@@ -55,7 +57,7 @@ async fn start(
             "Start it from its own page, or from the console",
         );
     }
-    answer(app.service.start_absent(&by.caller, &id, by.origin).await)
+    answer(app.service.start_absent(&by.caller, &id, &by.page).await)
 }
 
 /// A verified caller on a host that the workspace is opened at.
@@ -63,7 +65,7 @@ struct By {
     caller: Caller,
     via: Credential,
     host: String,
-    origin: Origin,
+    page: Page,
 }
 
 async fn prove(app: &App, id: &str, method: &Method, headers: &HeaderMap) -> Result<By, Response> {
@@ -85,12 +87,21 @@ async fn prove(app: &App, id: &str, method: &Method, headers: &HeaderMap) -> Res
             caller,
             via,
             host,
-            origin,
+            page: Page {
+                origin,
+                path: path(headers),
+            },
         }),
         Proof::Nothing => Err(app.auth.unauthorized(None)),
         Proof::Refused(error) => Err(app.auth.unauthorized(Some(error))),
         Proof::Unavailable => Err(unproven()),
     }
+}
+
+/// The path that was asked for; of a proxy that says none, the workspace's first page.
+fn path(headers: &HeaderMap) -> String {
+    let said = only(headers, &AT).unwrap_or("%2F");
+    percent_decode_str(said).decode_utf8_lossy().into_owned()
 }
 
 /// Not theirs is not there.

@@ -84,8 +84,8 @@ impl LoginConfig {
     }
 
     /// Whether a host, with its port, is one that sessions are handed over to: that of path mode, or
-    /// one that a workspace can have: a well-formed id directly under the workspace domain. In the
-    /// lower case that browsers send.
+    /// one that a workspace or one of its extra ports can have, directly under the workspace domain. In
+    /// the lower case that browsers send.
     #[must_use]
     pub fn is_workspace_host(&self, host: &str) -> bool {
         if self.path_host.as_deref() == Some(host) {
@@ -93,6 +93,6 @@ impl LoginConfig {
         }
         host.strip_suffix(self.workspace_domain.as_str())
             .and_then(|rest| rest.strip_suffix('.'))
-            .is_some_and(nogoo9_model::id::fits_host)
+            .is_some_and(|label| nogoo9_model::id::split_host(label).is_some())
     }
 }

@@ -8,27 +8,35 @@ use nogoo9_model::absent::{Absent, Status, VERSION};
 use nogoo9_model::access::{Action, Caller, Denied, Target, Visibility, may};
 use nogoo9_model::keys;
 use nogoo9_model::limit::PerUser;
+use nogoo9_model::ports::ExtraPorts;
 use nogoo9_model::record::Record;
 
 /// Where a workspace's pages are opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// On a host of its own: as its `visibility` says.
     Own,
+    /// On the host of an extra port: as that one's says.
+    Port(String),
     /// Under a path of a host that all workspaces share: by its owner alone.
     Shared,
 }
 
-pub(super) async fn look(
-    parts: &Parts,
-    caller: &Caller,
-    id: &str,
-    origin: Origin,
-) -> Answer<Absent> {
-    evenly(async { seen(parts, caller, id, origin) }).await
+/// What of a workspace somebody asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// Where.
+    pub origin: Origin,
+    /// The path inside the workspace, without the query, as far as that tells whether it is an extra
+    /// port's.
+    pub path: String,
 }
 
-fn seen(parts: &Parts, caller: &Caller, id: &str, origin: Origin) -> Answer<Absent> {
+pub(super) async fn look(parts: &Parts, caller: &Caller, id: &str, page: &Page) -> Answer<Absent> {
+    evenly(async { seen(parts, caller, id, page) }).await
+}
+
+fn seen(parts: &Parts, caller: &Caller, id: &str, page: &Page) -> Answer<Absent> {
     if !parts.caches.is_synced() {
         return Err(ServiceError::Cluster {
             reason: "control has just started and is still listing workspaces".into(),
@@ -36,7 +44,7 @@ fn seen(parts: &Parts, caller: &Caller, id: &str, origin: Origin) -> Answer<Abse
     }
     let listed = parts.caches.workspace(id);
     let record = listed.as_ref().map(|listed| &listed.record.value);
-    let record = allow_opening(caller, origin, record)?;
+    let record = allow_opening(caller, page, record)?;
     let live = listed.as_ref().map(view::Live::of).unwrap_or_default();
     Ok(told(parts, caller, record, live))
 }
@@ -46,17 +54,17 @@ pub(super) async fn start(
     limit: Option<PerUser>,
     caller: &Caller,
     id: &str,
-    origin: Origin,
+    page: &Page,
 ) -> Answer<Absent> {
     // Whoever may not open it shall not learn that it is there, also if they may start it elsewhere.
-    look(parts, caller, id, origin).await?;
+    look(parts, caller, id, page).await?;
     Box::pin(lifecycle::start(parts, limit, caller, id)).await?;
-    look(parts, caller, id, origin).await
+    look(parts, caller, id, page).await
 }
 
 fn allow_opening<'a>(
     caller: &Caller,
-    origin: Origin,
+    page: &Page,
     record: Option<&'a Record>,
 ) -> Result<&'a Record, Denied> {
     let Some(record) = record else {
@@ -64,9 +72,18 @@ fn allow_opening<'a>(
         may(caller, Action::Open, Target::Nothing)?;
         return Err(Denied::AccessDenied);
     };
-    let visibility = match origin {
-        Origin::Own => visibility(record),
+    let visibility = match &page.origin {
         Origin::Shared => Visibility::Private,
+        origin => {
+            let ports = ExtraPorts::of_manifest(&record.manifest);
+            let workspace = visibility(record);
+            let port = match origin {
+                Origin::Port(name) => Some(ports.named(name).ok_or(Denied::AccessDenied)?),
+                Origin::Own | Origin::Shared => ports.at(&page.path),
+            };
+            port.map_or(&workspace, |port| port.visibility(&workspace))
+                .clone()
+        }
     };
     let target = Target::Workspace {
         owner: &record.owner,

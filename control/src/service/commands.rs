@@ -2,7 +2,7 @@
 
 use super::types::*;
 use super::{
-    Answer, Origin, Service, absent, authoring, bulk, even, lifecycle, operations, rollback,
+    Answer, Page, Service, absent, authoring, bulk, even, lifecycle, operations, rollback,
     sessions, tokens, upgrades,
 };
 use crate::personal::Credential;
@@ -38,14 +38,14 @@ impl Service {
         .await
     }
 
-    /// Starts a workspace for whoever may open its pages at `origin`, and start it.
+    /// Starts a workspace for whoever may open `page`, and start it.
     ///
     /// # Errors
     /// As [`Self::look_at_absent`], and [`Self::start_workspace`].
-    pub async fn start_absent(&self, caller: &Caller, id: &str, origin: Origin) -> Answer<Absent> {
+    pub async fn start_absent(&self, caller: &Caller, id: &str, page: &Page) -> Answer<Absent> {
         even::evenly(async {
             let command = self.command(What::WorkspaceStart, "start_absent", caller, Some(id));
-            command.done(absent::start(&self.parts, self.most, caller, id, origin).await)
+            command.done(absent::start(&self.parts, self.most, caller, id, page).await)
         })
         .await
     }

@@ -48,6 +48,20 @@ impl Links {
         id::fits_host(workspace).then(|| format!("{}://{workspace}.{}/", self.scheme, self.domain))
     }
 
+    /// Address of an extra port on a host of its own; `None` as of [`Self::host`].
+    #[must_use]
+    pub fn port_host(&self, workspace: &str, port: &str) -> Option<String> {
+        id::fits_host(workspace)
+            .then(|| format!("{}://{port}--{workspace}.{}/", self.scheme, self.domain))
+    }
+
+    /// Address of the path of an extra port, under that of its workspace.
+    #[must_use]
+    pub fn port_path(&self, workspace: &str, path: &str) -> Option<String> {
+        let base = self.host(workspace).or_else(|| self.path(workspace))?;
+        Some(format!("{}{path}/", base.trim_end_matches('/')))
+    }
+
     /// Address by path, where path mode is on.
     #[must_use]
     pub fn path(&self, workspace: &str) -> Option<String> {
@@ -62,9 +76,13 @@ impl Links {
     /// are not.
     #[must_use]
     pub fn origin(&self, host: &str, workspace: &str) -> Option<Origin> {
-        let is_own = || host == format!("{workspace}.{}", self.domain);
-        if id::fits_host(workspace) && is_own() {
-            return Some(Origin::Own);
+        let label = host
+            .strip_suffix(self.domain.to_string().as_str())
+            .and_then(|rest| rest.strip_suffix('.'));
+        if let Some((port, id)) = label.and_then(id::split_host)
+            && id == workspace
+        {
+            return Some(port.map_or(Origin::Own, |port| Origin::Port(port.to_owned())));
         }
         let shared = self.paths.as_ref().map(crate::http::authority);
         (shared.as_deref() == Some(host)).then_some(Origin::Shared)

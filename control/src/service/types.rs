@@ -194,8 +194,30 @@ pub struct Workspace {
     /// What its template calls its volumes; they outlive its pods.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<String>,
+    /// What it serves beside its own port, by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<ExtraPort>,
     /// When it was first spawned (RFC 3339).
     pub created_at: String,
+}
+
+/// An extra port of a workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExtraPort {
+    /// Its name.
+    pub name: String,
+    /// The port of the pod.
+    #[schemars(schema_with = "port_schema")]
+    pub port: u16,
+    /// Where it is opened on a host of its own; absent for ids that fit no host name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub url: Option<String>,
+    /// Where it is opened under the workspace's address, if it has a path there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub path_url: Option<String>,
 }
 
 /// How an upgrade of a workspace ended.

@@ -10,6 +10,7 @@ use crate::cluster::Listed;
 use crate::template::{Template, TemplateError, settings};
 use nogoo9_model::mode::Mode;
 use nogoo9_model::pod::PodView;
+use nogoo9_model::ports::ExtraPorts;
 use nogoo9_model::probe::Probe;
 use nogoo9_model::record::{self, Desired, Record, Upgrade};
 use nogoo9_model::upgrade::{Observed, Plan, ProxyReport, Wait, plan};
@@ -89,6 +90,7 @@ pub(super) fn workspace(
             .iter()
             .map(|claim| claim.name.clone())
             .collect(),
+        ports: ports(record, live.pods, links),
         created_at: time(record.since),
     }
 }
@@ -97,6 +99,25 @@ pub(super) fn workspace(
 fn serving<'a>(record: &'a Record, pods: &'a [PodView]) -> &'a str {
     let mine = pods.iter().filter(|pod| record.holds(pod));
     select::active(mine).map_or(&record.pod.name, |pod| &pod.name)
+}
+
+/// What it serves beside its port: as the pod that serves says, else as the next one will.
+fn ports(record: &Record, pods: &[PodView], links: &Links) -> Vec<types::ExtraPort> {
+    let mine = pods.iter().filter(|pod| record.holds(pod));
+    let ports = match select::active(mine) {
+        Some(pod) => pod.serving.ports.clone(),
+        None => ExtraPorts::of_manifest(&record.manifest),
+    };
+    let shown = ports.iter().map(|port| types::ExtraPort {
+        name: port.name.to_string(),
+        port: port.port,
+        url: links.port_host(&record.id, &port.name),
+        path_url: port
+            .path
+            .as_deref()
+            .and_then(|path| links.port_path(&record.id, path)),
+    });
+    shown.collect()
 }
 
 fn last_error(record: &Record) -> Option<String> {

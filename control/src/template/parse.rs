@@ -34,8 +34,6 @@ const TO_PODS: [&str; 9] = [
     keys::STRIP_PREFIX,
     keys::AFFINITY,
 ];
-/// Prefix of those of extra ports.
-const API_PREFIX: &str = "nogoo9/api.";
 
 /// Reads a template.
 ///
@@ -81,7 +79,7 @@ fn read(document: &Document) -> Result<Template, String> {
     let annotations: BTreeMap<_, _> = document
         .annotations
         .iter()
-        .filter(|(key, _)| TO_PODS.contains(&key.as_str()) || key.starts_with(API_PREFIX))
+        .filter(|(key, _)| TO_PODS.contains(&key.as_str()) || key.starts_with(keys::API))
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
     if let Some(port) = annotations.get(keys::WORKSPACE_PORT)

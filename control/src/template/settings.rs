@@ -1,9 +1,10 @@
 //! The settings of a template by their short names, without `nogoo9/`: what may be written through the
 //! service, which refuses what a reader would only find out later.
 
-use super::{Document, Template, TemplateError, parse};
+use super::{Document, Template, TemplateError, Variables, parse};
 use nogoo9_model::access::Visibility;
 use nogoo9_model::keys;
+use nogoo9_model::ports::ExtraPorts;
 use std::collections::BTreeMap;
 
 /// What a template may set, beside [`keys::PARAMETERS`], which is no text.
@@ -93,7 +94,24 @@ pub fn check(document: &Document) -> Result<Template, (&'static str, String)> {
             ));
         }
     }
-    Ok(template)
+    match ports(&template.annotations).problems().next() {
+        Some(problem) => Err(("settings", problem.to_owned())),
+        None => Ok(template),
+    }
+}
+
+/// The extra ports as some workspace of the template has them.
+fn ports(annotations: &BTreeMap<String, String>) -> ExtraPorts {
+    let some = Variables {
+        user: "u",
+        workspace_id: "i",
+        workspace: "w",
+    };
+    let rendered = annotations.iter().map(|(key, value)| {
+        let value = some.text(value).unwrap_or_else(|_| value.clone());
+        (key.clone(), value)
+    });
+    ExtraPorts::parse(&rendered.collect())
 }
 
 /// Which argument a reader's complaint is about.
@@ -160,6 +178,12 @@ mod tests {
         let good = r#"{"containers": [{"name": "m", "image": "i"}]}"#;
         assert!(check(&document(&[], good)).is_ok());
         assert!(check(&document(&[(keys::VISIBILITY, "user:${{user}}")], good)).is_ok());
+        let ports = [
+            ("nogoo9/api.web.port", "8080"),
+            ("nogoo9/api.web.path", "/of/${{workspace_id}}"),
+            ("nogoo9/api.web.visibility", "user:${{user}}"),
+        ];
+        assert!(check(&document(&ports, good)).is_ok());
         for (annotations, spec, argument, says) in [
             (&[][..], "{}", "spec", "containers"),
             (&[(keys::SETTLE, "5s")], good, "settings", "seconds"),
@@ -176,6 +200,33 @@ mod tests {
                 good,
                 "settings",
                 "api.web",
+            ),
+            (
+                &[("nogoo9/api.web.port", "0")],
+                good,
+                "settings",
+                "api.web.port is '0'",
+            ),
+            (
+                &[("nogoo9/api.web.path", "/w")],
+                good,
+                "settings",
+                "api.web.port is missing",
+            ),
+            (
+                &[
+                    ("nogoo9/api.web.port", "80"),
+                    ("nogoo9/api.web.path", "/.nogoo9"),
+                ],
+                good,
+                "settings",
+                "nogoo9's own",
+            ),
+            (
+                &[("nogoo9/api.Web.port", "80")],
+                good,
+                "settings",
+                "'Web' cannot be used as a port name",
             ),
         ] {
             let (found, problem) = check(&document(annotations, spec)).unwrap_err();

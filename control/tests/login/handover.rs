@@ -133,7 +133,9 @@ async fn hosts_that_no_workspace_can_have() {
         "DEV.localhost:9009",
         "a.b.localhost:9009",
         "-a.localhost:9009",
-        "a--b.localhost:9009",
+        "a--b--c.localhost:9009",
+        "--b.localhost:9009",
+        "xn--b.localhost:9009",
         "evil.example",
         "evil.example/.localhost:9009",
         "evil.example%2523.localhost:9009",
@@ -289,4 +291,32 @@ async fn a_path_too_long_for_the_way_is_left_behind() {
         "/"
     );
     assert!(browser.session(WORKSPACE).is_some());
+}
+
+#[tokio::test]
+async fn the_host_of_an_extra_port_has_a_hand_over_of_its_own() {
+    const PORT: &str = "web--dev.localhost:9009";
+    let (_provider, mut browser) = signed_in().await;
+    let open = browser.meet(PORT, "/x?y");
+    let to_port = browser.get(CONSOLE, &open).await.location().to_owned();
+    assert!(
+        to_port.starts_with("http://web--dev.localhost:9009/.nogoo9/login?"),
+        "{to_port}"
+    );
+    // The code is for that host: on the workspace's own it opens nothing, whatever nonce it has.
+    let nonce = browser.cookies[PORT].clone();
+    browser.cookies.insert(WORKSPACE.to_owned(), nonce);
+    let stolen = browser.get(WORKSPACE, &path_of(&to_port)).await;
+    assert_ne!(stolen.status, StatusCode::SEE_OTHER);
+    assert!(browser.session(WORKSPACE).is_none());
+    let there = browser.get(PORT, &path_of(&to_port)).await;
+    assert_eq!(there.location(), "/x?y");
+    assert!(browser.session(PORT).is_some());
+    let cookie = browser.cookies[PORT]["nogoo9"].clone();
+    browser
+        .cookies
+        .entry(WORKSPACE.to_owned())
+        .or_default()
+        .insert("nogoo9".to_owned(), cookie);
+    assert!(browser.session(WORKSPACE).is_none(), "bound to its host");
 }

@@ -161,6 +161,88 @@ async fn whoever_may_open_it_is_told_and_nobody_else() {
 }
 
 #[tokio::test]
+async fn of_an_extra_port_its_own_people_are_told() {
+    let world = World::start().await;
+    let annotations = json!({
+        "nogoo9/api.web.port": "8080",
+        "nogoo9/api.web.path": "/w",
+        "nogoo9/api.web.visibility": "authenticated",
+        "nogoo9/api.own.port": "8081",
+    });
+    world
+        .template("ported", "containers: [{name: m, image: i}]", annotations)
+        .await;
+    world
+        .spawn("alice", json!({"template": "ported", "id": "dev"}))
+        .await;
+    world.stopped("alice", "dev").await;
+    let told = async |user: &str, id: &str, label: &str, at: &str| {
+        let host = world.host(label);
+        let cookie = world.cookie_on(user, &host);
+        let headers = [
+            ("cookie", cookie.as_str()),
+            ("sec-fetch-site", "same-origin"),
+            ("x-nogoo9-at", at),
+        ];
+        let path = format!("/.nogoo9/absent/{id}");
+        ask(&world, Method::GET, &path, &host, &headers)
+            .await
+            .without_date()
+    };
+    for (user, label, at, status) in [
+        ("alice", "dev", "%2F", 200),
+        ("alice", "web--dev", "%2Fx", 200),
+        ("alice", "own--dev", "%2F", 200),
+        // Whoever may open the port, and nothing but that.
+        ("bob", "web--dev", "%2Fx", 200),
+        ("bob", "dev", "%2Fw%2Fx", 200),
+        ("bob", "dev", "%2Fwx", 404),
+        ("bob", "dev", "%2F", 404),
+        ("bob", "own--dev", "%2F", 404),
+        // What there is not is not there for its owner either.
+        ("alice", "none--dev", "%2F", 404),
+        ("bob", "none--dev", "%2F", 404),
+    ] {
+        let answer = told(user, "dev", label, at).await;
+        assert_eq!(
+            answer.status, status,
+            "{user} {label} {at}: {}",
+            answer.body
+        );
+        if status == 404 {
+            assert_eq!(
+                answer,
+                told(user, "none", &label.replace("dev", "none"), at).await
+            );
+        }
+    }
+    // A host is one of this workspace's or of none.
+    assert_eq!(told("alice", "dev", "web--other", "%2F").await.status, 404);
+    let shared = world.absent_by_path("bob", "dev").await;
+    assert_eq!(shared.status, 404);
+    // They may see it stopped; starting is its owner's.
+    let seen = told("bob", "dev", "web--dev", "%2F").await.json();
+    assert_eq!(
+        (&seen["status"], &seen["canStart"]),
+        (&json!("stopped"), &json!(false))
+    );
+
+    // The owner sees where each is opened.
+    let shown = world.get("alice", "/workspaces/dev").await;
+    let domain = world.console();
+    assert_eq!(
+        shown["ports"],
+        json!([
+            {"name": "own", "port": 8081, "url": format!("http://own--dev.{domain}/")},
+            {
+                "name": "web", "port": 8080, "url": format!("http://web--dev.{domain}/"),
+                "pathUrl": format!("http://dev.{domain}/w/"),
+            },
+        ])
+    );
+}
+
+#[tokio::test]
 async fn a_credential_counts_on_the_host_that_it_is_for() {
     let world = World::start().await;
     world.sample("sample:1").await;

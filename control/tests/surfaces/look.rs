@@ -140,6 +140,27 @@ async fn who_may_open_its_pages_is_told_where_it_is_not_understood() {
 }
 
 #[tokio::test]
+async fn extra_ports_that_are_not_understood_are_told() {
+    let world = World::start().await;
+    let annotations = json!({"nogoo9/api.web.port": "99999"});
+    let spec = "containers: [{name: m, image: i}]";
+    world.template("odd", spec, annotations).await;
+    world
+        .spawn("alice", json!({"template": "odd", "id": "odd"}))
+        .await;
+    world
+        .until("the Event", || async {
+            let history = world.get("alice", "/workspaces/odd/events").await;
+            reasons(&history).contains(&"PortUnclear")
+        })
+        .await;
+    let history = world.get("alice", "/workspaces/odd/events").await;
+    assert!(history.to_string().contains("is '99999'"), "{history}");
+    let shown = world.get("alice", "/workspaces/odd").await;
+    assert_eq!(shown.get("ports"), None, "{shown}");
+}
+
+#[tokio::test]
 async fn the_end_of_a_log_is_read_and_bounded() {
     let world = World::start().await;
     world.sample("sample:1").await;

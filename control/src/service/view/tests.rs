@@ -194,6 +194,72 @@ fn statuses_and_their_sentences() {
 }
 
 #[test]
+fn extra_ports_are_those_of_the_pod_that_serves() {
+    let public = |path_mode| nogoo9_runtime::args::Public {
+        listen: ([127, 0, 0, 1], 0).into(),
+        url: "https://console.example".parse().unwrap(),
+        workspace_domain: nogoo9_runtime::args::WorkspaceDomain {
+            host: "ws.example".into(),
+            port: Some(8443),
+        },
+        path_mode,
+        path_host: None,
+    };
+    let mut record = record();
+    record.manifest = json!({"metadata": {"annotations": {
+        "nogoo9/api.web.port": "8080", "nogoo9/api.web.path": "/w",
+    }}});
+    let links = Links::new(&public(true));
+    let shown =
+        |record: &Record, pods: &[PodView]| -> Vec<(String, u16, Option<String>, Option<String>)> {
+            let seen = workspace(
+                record,
+                live(pods),
+                Err(&TemplateError::not_found("sample")),
+                &links,
+                NOW,
+            );
+            let ports = seen.ports.into_iter();
+            ports
+                .map(|port| (port.name, port.port, port.url, port.path_url))
+                .collect()
+        };
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(
+        shown(&record, &[]),
+        [(
+            "web".to_owned(),
+            8080,
+            some("https://web--dev.ws.example:8443/"),
+            some("https://dev.ws.example:8443/w/")
+        )]
+    );
+    let mut serving = pod(&record.pod.name, "u1", 1, &ready());
+    let pairs = [("nogoo9/api.docs.port".to_owned(), "1".to_owned())];
+    serving.serving.ports = ExtraPorts::parse(&pairs.into());
+    assert_eq!(
+        shown(&record, &[serving]),
+        [(
+            "docs".to_owned(),
+            1,
+            some("https://docs--dev.ws.example:8443/"),
+            None
+        )]
+    );
+    // An adopted id that fits no host has paths alone.
+    record.id = "My.Box".into();
+    assert_eq!(
+        shown(&record, &[]),
+        [(
+            "web".to_owned(),
+            8080,
+            None,
+            some("https://console.example/route/My.Box/w/")
+        )]
+    );
+}
+
+#[test]
 fn outdated_only_if_the_template_is_there_and_differs() {
     let links = Links::new(&nogoo9_runtime::args::Public {
         listen: ([127, 0, 0, 1], 0).into(),
