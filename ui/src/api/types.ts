@@ -23,7 +23,18 @@ export interface Workspace {
   previousVersion?: string;
   lastUpgrade?: LastUpgrade;
   claims?: string[];
+  ports?: ExtraPort[];
   createdAt: string;
+}
+
+/** What a workspace serves beside its own port. */
+export interface ExtraPort {
+  name: string;
+  port: number;
+  /** On a host of its own. */
+  url?: string;
+  /** Under the workspace's own address. */
+  pathUrl?: string;
 }
 
 export interface LastUpgrade {

@@ -3,6 +3,7 @@ import { sentence } from '../api/client';
 import type { Capabilities, Workspace } from '../api/types';
 import { Badge } from '../components/Badge';
 import { Actions } from './Actions';
+import { Ports } from './Ports';
 import { Progress } from './Progress';
 import { Version } from './Version';
 import styles from './WorkspaceCard.module.css';
@@ -34,6 +35,11 @@ export function WorkspaceCard({ workspace, me }: { workspace: Workspace; me: Cap
           version <Version workspace={workspace} />
         </span>
       </p>
+      {workspace.ports && (
+        <p className={styles.line}>
+          Also serves <Ports workspace={workspace} me={me} />
+        </p>
+      )}
       <Actions workspace={workspace} me={me} />
     </li>
   );

@@ -9,6 +9,7 @@ import { OperationList } from '../operations/OperationList';
 import { states } from '../operations/words';
 import { Actions } from './Actions';
 import { NotBefore } from './NotBefore';
+import { Ports } from './Ports';
 import { Progress } from './Progress';
 import { Version } from './Version';
 import styles from './WorkspaceCard.module.css';
@@ -93,6 +94,11 @@ export function WorkspacePage() {
           {url && (
             <Fact name="Address">
               <code>{url}</code>
+            </Fact>
+          )}
+          {workspace.ports && (
+            <Fact name="Ports">
+              <Ports workspace={workspace} me={me} />
             </Fact>
           )}
           {workspace.claims && <Fact name="Volumes">{workspace.claims.join(', ')}</Fact>}

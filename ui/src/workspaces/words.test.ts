@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Capabilities, Workspace } from '../api/types';
-import { grouped, more, possible } from './words';
+import { grouped, more, ports, possible } from './words';
 
 const me: Capabilities = {
   sub: 'alice',
@@ -114,4 +114,25 @@ it('does not repeat the badge', () => {
   expect(more({ ...desk, status: 'failing', message: 'Not running: ErrImagePull' })).toBe(
     'Not running: ErrImagePull.',
   );
+});
+
+describe('extra ports', () => {
+  const url = 'http://web--desk.localhost/';
+  const docs = { name: 'docs', port: 1, url, pathUrl: 'http://desk.localhost/docs/' };
+  const some: Workspace = { ...desk, ports: [{ name: 'web', port: 2, url }, docs] };
+  it('are opened under the workspace’s address where they have a path there', () => {
+    expect(ports(some, me)).toEqual([
+      { name: 'web', port: 2, open: url },
+      { name: 'docs', port: 1, open: docs.pathUrl },
+    ]);
+  });
+  it('are named alone where nothing is to be opened', () => {
+    const names = [
+      { name: 'web', port: 2 },
+      { name: 'docs', port: 1 },
+    ];
+    expect(ports({ ...some, status: 'stopped' }, me)).toEqual(names);
+    expect(ports(some, admin)).toEqual(names);
+    expect(ports(desk, me)).toEqual([]);
+  });
 });

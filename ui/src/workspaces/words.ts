@@ -47,6 +47,16 @@ export function possible(workspace: Workspace, me: Capabilities): Possible {
   };
 }
 
+/** What it serves beside its own port; with where, for whoever can open it now. */
+export function ports(workspace: Workspace, me: Capabilities): { name: string; port: number; open?: string }[] {
+  const opens = possible(workspace, me).open !== undefined;
+  return (workspace.ports ?? []).map(({ name, port, url, pathUrl }) => {
+    // Under a path it is a page of the workspace's own, and its person is signed in there already.
+    const open = opens ? (pathUrl ?? url) : undefined;
+    return { name, port, ...(open ? { open } : {}) };
+  });
+}
+
 /** What the message says beyond the badge beside it, if anything. */
 export function more({ message, status }: Workspace): string | undefined {
   const word = words[status].text.toLowerCase();
