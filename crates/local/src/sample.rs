@@ -1,6 +1,6 @@
 //! `nogoo9-sample`: a workspace to try things with. A page with a real shell, a clock
 //! that streams, an upload, files that outlive the pod, and a few endpoints that tests and demonstrations need
-//! (slow, streamed, echoed and failing answers).
+//! (slow, streamed, echoed and failing answers). With `DOCS_PORT` it serves a second port, a page of its own.
 //!
 //! It is an ordinary workspace application: it knows nothing of the edge in front of
 //! it, uses relative URLs only, and is told who it is by its environment ([`Config`]).
@@ -108,9 +108,12 @@ pub async fn run(config: Config) -> Result<ExitCode, SampleError> {
             _ = terminate.recv() => Ok(ExitCode::SUCCESS),
         };
     }
-    let listener = TcpListener::bind(address)
-        .await
-        .map_err(|source| SampleError::Listen { address, source })?;
+    let listener = bind(address).await?;
+    let docs = match config.docs_port {
+        Some(port) => Some(bind(SocketAddr::new(config.ip, port)).await?),
+        None => None,
+    };
+    let docs_at = docs.as_ref().and_then(|docs| docs.local_addr().ok());
     let sample = Arc::new(Sample {
         ready_at: Instant::now() + config.ready_delay,
         config,
@@ -121,6 +124,7 @@ pub async fn run(config: Config) -> Result<ExitCode, SampleError> {
     tracing::info!(
         address = %listener.local_addr().unwrap_or(address),
         version = sample.config.version,
+        docs = docs_at.map(tracing::field::display),
         "the sample workspace is up"
     );
     let (signalled, died) = (sample.closing.clone(), sample.died.clone());
@@ -137,7 +141,13 @@ pub async fn run(config: Config) -> Result<ExitCode, SampleError> {
             signalled.cancel();
         }
     });
-    serve(listener, sample).await
+    serve(listener, docs, sample).await
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, SampleError> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|source| SampleError::Listen { address, source })
 }
 
 fn lock(folder: &Path, pod: &str) -> Result<File, SampleError> {
@@ -147,7 +157,11 @@ fn lock(folder: &Path, pod: &str) -> Result<File, SampleError> {
     })
 }
 
-async fn serve(listener: TcpListener, sample: Arc<Sample>) -> Result<ExitCode, SampleError> {
+async fn serve(
+    listener: TcpListener,
+    docs: Option<TcpListener>,
+    sample: Arc<Sample>,
+) -> Result<ExitCode, SampleError> {
     let listener = listener.tap_io(|stream| {
         // Keystrokes are small and must not wait for each other.
         if let Err(error) = stream.set_nodelay(true) {
@@ -155,14 +169,23 @@ async fn serve(listener: TcpListener, sample: Arc<Sample>) -> Result<ExitCode, S
         }
     });
     let closing = sample.closing.clone();
-    let server = axum::serve(listener, routes::router(Arc::clone(&sample)))
+    let main = axum::serve(listener, routes::router(Arc::clone(&sample)))
         .with_graceful_shutdown(closing.clone().cancelled_owned());
+    let beside = async {
+        let Some(docs) = docs else { return Ok(()) };
+        axum::serve(docs, routes::docs(Arc::clone(&sample)))
+            .with_graceful_shutdown(closing.clone().cancelled_owned())
+            .await
+    };
+    let server = async { tokio::try_join!(main.into_future(), beside) };
     let bound = async {
         closing.cancelled().await;
         tokio::time::sleep(DRAIN).await;
     };
     tokio::select! {
-        result = server => result.map_err(SampleError::Serve)?,
+        result = server => {
+            result.map_err(SampleError::Serve)?;
+        }
         () = bound => tracing::warn!("some requests did not finish in time"),
         () = sample.died.cancelled() => {
             tracing::error!("told to die");

@@ -13,6 +13,8 @@ pub struct Config {
     pub ip: IpAddr,
     /// `PORT`, 3000 if unset.
     pub port: u16,
+    /// `DOCS_PORT`: where it says what it can, if it shall.
+    pub docs_port: Option<u16>,
     /// `WORKSPACE_ID`.
     pub workspace: String,
     /// `VERSION`, else the image's tag (`NOGOO9_IMAGE_TAG`).
@@ -86,6 +88,10 @@ impl Config {
                 "not an IP address",
             )?,
             port: parse("PORT", text("PORT"), 3000, "not a port number")?,
+            docs_port: match text("DOCS_PORT") {
+                None => None,
+                port => Some(parse("DOCS_PORT", port, 0, "not a port number")?),
+            },
             workspace: text("WORKSPACE_ID").unwrap_or_default(),
             version: text("VERSION")
                 .or_else(|| text("NOGOO9_IMAGE_TAG"))
@@ -175,6 +181,7 @@ mod tests {
     fn mistakes_name_the_variable() {
         for (name, value) in [
             ("PORT", "http"),
+            ("DOCS_PORT", "docs"),
             ("POD_IP", "here"),
             ("START_DELAY_MS", "-1"),
             ("READY_DELAY_MS", "1s"),

@@ -55,6 +55,15 @@ const ASSETS: [Asset; 6] = [
 
 /// The page. Never cached: a reload must show the version that now serves.
 pub(super) async fn index(State(sample): State<Arc<Sample>>) -> Response {
+    shown(markup(&sample))
+}
+
+/// The page of the second port.
+pub(super) async fn docs(State(sample): State<Arc<Sample>>) -> Response {
+    shown(explained(&sample))
+}
+
+fn shown(page: Markup) -> Response {
     let headers = [
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
         (
@@ -70,7 +79,7 @@ pub(super) async fn index(State(sample): State<Arc<Sample>>) -> Response {
             HeaderValue::from_static("no-referrer"),
         ),
     ];
-    (headers, markup(&sample)).into_response()
+    (headers, page).into_response()
 }
 
 pub(super) async fn asset(Path(name): Path<String>) -> Response {
@@ -164,6 +173,58 @@ fn markup(sample: &Sample) -> Markup {
                 }
                 footer { "A sample workspace of nogoo9. Terminal by xterm.js (" a href="assets/LICENSE-xterm.txt" { "licence" } ")." }
                 noscript { p.noscript { "The terminal, the clock and the upload need JavaScript." } }
+            }
+        }
+    }
+}
+
+/// What a path of the first port answers.
+const ANSWERS: [(&str, &str); 9] = [
+    ("/info", "who it is: pod, version, message"),
+    ("/headers", "the request's headers as they arrived"),
+    ("/events", "a clock, as a stream of events"),
+    ("/upload", "the SHA-256 of what is posted"),
+    ("/slow?ms=N", "an answer after N milliseconds"),
+    ("/chunks?n=N&ms=M", "N lines, M milliseconds apart"),
+    ("/redirect", "a redirect and a cookie"),
+    ("/echo", "a WebSocket that sends back what it gets"),
+    ("/shell", "a WebSocket with a shell"),
+];
+
+fn explained(sample: &Sample) -> Markup {
+    let config = &sample.config;
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (config.workspace) " · what it answers" }
+                link rel="stylesheet" href={ "assets/app.css?v=" (env!("CARGO_PKG_VERSION")) };
+            }
+            body {
+                header {
+                    div.name {
+                        h1 { "What " (config.workspace) " answers" }
+                        p { "This page is on another port of the same pod: an extra port of the workspace." }
+                    }
+                    dl.facts {
+                        div { dt { "Version" } dd #version { (config.version) } }
+                        div { dt { "Pod" } dd #pod { (config.pod) } }
+                    }
+                }
+                main {
+                    section {
+                        dl.answers {
+                            @for (path, answer) in ANSWERS {
+                                dt { code { (path) } }
+                                dd { (answer) }
+                            }
+                        }
+                        p.hint { "Here are " a href="info" { "info" } " and " a href="headers" { "headers" } " of this port." }
+                    }
+                }
             }
         }
     }

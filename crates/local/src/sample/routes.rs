@@ -55,6 +55,22 @@ pub(super) fn router(sample: Arc<Sample>) -> Router {
         .with_state(sample)
 }
 
+/// What the second port has: a page that says what the first one answers, and a few endpoints by which to
+/// see that all comes through there too.
+pub(super) fn docs(sample: Arc<Sample>) -> Router {
+    Router::new()
+        .route("/", get(page::docs))
+        .route("/assets/{name}", get(page::asset))
+        .route("/info", get(info))
+        .route("/headers", any(headers))
+        .route("/events", get(events))
+        .route("/upload", post(upload).put(upload))
+        .route("/redirect", get(redirect))
+        .route("/landing", get(landing))
+        .route("/echo", any(sockets::echo))
+        .with_state(sample)
+}
+
 /// 200 while it can serve: not before it is ready, not once it is asked to end.
 async fn health(State(sample): Shared) -> (StatusCode, &'static str) {
     let ready_for = Instant::now().checked_duration_since(sample.ready_at);

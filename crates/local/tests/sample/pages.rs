@@ -54,6 +54,32 @@ async fn the_page_tells_who_it_is_and_uses_relative_addresses_only() {
 }
 
 #[tokio::test]
+async fn a_second_port_says_what_the_first_one_answers() {
+    let sample = Sample::start(&[("DOCS_PORT", "0")]);
+    let docs = sample.docs.clone().expect("a second port");
+    let page = reqwest::get(format!("http://{docs}/")).await.unwrap();
+    assert_eq!(page.status(), 200);
+    let page = page.text().await.unwrap();
+    assert!(page.contains("What demo answers"), "{page}");
+    for rest in page.split("<code>").skip(1) {
+        let path = rest.split(['<', '?']).next().unwrap();
+        // Sockets want an upgrade, uploads a body.
+        let status = sample.status(path).await;
+        assert_ne!(status, 404, "{path}");
+    }
+    let info: Value = reqwest::get(format!("http://{docs}/info"))
+        .await
+        .unwrap()
+        .json()
+        .await
+        .unwrap();
+    assert_eq!(info["workspace"], "demo");
+    let shell = reqwest::get(format!("http://{docs}/shell")).await.unwrap();
+    assert_eq!(shell.status(), 404, "a shell is the first port's alone");
+    assert_eq!(Sample::start(&[]).docs, None);
+}
+
+#[tokio::test]
 async fn endpoints_answer_as_documented() {
     let sample = Sample::start(&[]);
     let client = reqwest::Client::builder()

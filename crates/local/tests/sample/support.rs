@@ -19,6 +19,8 @@ const BOUND: Duration = Duration::from_secs(60);
 pub(crate) struct Sample {
     pub(crate) child: Child,
     address: String,
+    /// Address of its second port.
+    pub(crate) docs: Option<String>,
     pub(crate) home: tempfile::TempDir,
 }
 
@@ -47,17 +49,16 @@ impl Sample {
             .expect("it starts");
         // Its log must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
-        let address = line
-            .split("address=")
-            .nth(1)
-            .unwrap()
-            .split_whitespace()
-            .next()
-            .unwrap()
-            .to_owned();
+        let said = |field: &str| {
+            let value = line.split(field).nth(1)?.split_whitespace().next()?;
+            Some(value.to_owned())
+        };
+        let address = said(" address=").unwrap();
+        let docs = said(" docs=");
         Self {
             child,
             address,
+            docs,
             home,
         }
     }
