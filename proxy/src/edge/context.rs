@@ -9,7 +9,7 @@ use crate::gate::{Gate, Opened};
 use crate::hold::Patience;
 use crate::reply::Reply;
 use crate::sessions::Entered;
-use crate::table::Backend;
+use crate::table::{Backend, Status};
 use http::Version;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use nogoo9_identity::Verified;
@@ -102,7 +102,15 @@ impl Failure {
         match self {
             Self::Page => {
                 let route = opened.workspace.route();
-                let message = route.status.message(opened.is_owner(&route));
+                let message = match opened.port() {
+                    // Its pod is there, and is not what is waited for.
+                    Some(port) if route.status == Status::Serving => {
+                        format!(
+                            "Nothing answers on its port '{port}' yet. This page opens by itself."
+                        )
+                    }
+                    _ => route.status.message(opened.is_owner(&route)),
+                };
                 Reply::waiting(&opened.workspace.id, &opened.status_path(), &message)
             }
             Self::TimedOut | Self::ClientGone => Reply::unavailable(

@@ -19,7 +19,6 @@ use crate::tunnel::relay::{Ended, Outcome, Terms, relay};
 use crate::tunnel::request::fault;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
-use pingora::ErrorType;
 use pingora::http::ResponseHeader;
 use pingora::protocols::Stream;
 use pingora::protocols::http::ServerSession;

@@ -450,3 +450,35 @@ async fn control_is_asked_for_the_host_and_the_path() {
         "{page}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_nothing_listens_a_person_is_told_so() {
+    let stage = Stage::start().await;
+    let (app, web) = (Upstream::start("app").await, Upstream::start("web").await);
+    let web_port = port(&web);
+    let annotations = [("api.web.port", web_port.as_str())];
+    let pod = Spec::new("app", "dev", 1, app.address).with(&annotations);
+    let uid = stage.cluster.run(&pod).await;
+    stage.routed("dev", Some(&uid)).await;
+    web.kill();
+    let cookie = stage.cookie_on("alice", WEB);
+    let mut headers = NAVIGATE.to_vec();
+    headers.push(("Cookie", &cookie));
+    let page = stage.ask("GET", WEB, "/x", &headers).await;
+    assert_eq!(page.status, 503);
+    let text = page.text();
+    assert!(
+        text.contains("Nothing answers on its port") && text.contains("web"),
+        "{text}"
+    );
+    // A program waits until something does.
+    let own = [
+        ("Cookie", cookie.as_str()),
+        ("Sec-Fetch-Site", "same-origin"),
+    ];
+    let mut waits = Connection::open(stage.address).await;
+    waits.send(request("GET", WEB, "/x", &own)).await;
+    stage.held(1).await;
+    let _late = Upstream::start_at("late", web.address).await;
+    assert_eq!(seen(&waits.answer().await).0, "late");
+}

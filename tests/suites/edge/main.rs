@@ -5,6 +5,7 @@ mod absent;
 mod addresses;
 mod bodies;
 mod hold;
+mod ports;
 mod recreate;
 mod sockets;
 mod switch;
@@ -43,6 +44,11 @@ fn main() -> ExitCode {
         .scenario("a_clock_ticks_on_through_the_switch", switch::clock)
         .scenario("a_dead_program_costs_no_request", switch::dead_program)
         .scenario("a_recreate_costs_no_request", recreate::under_load)
+        .scenario(
+            "extra_ports_are_opened_and_called",
+            ports::opened_and_called,
+        )
+        .scenario("extra_ports_move_with_upgrades", ports::moved_by_an_upgrade)
         .scenario("a_stopped_one_is_started_from_its_page", absent::started)
         .scenario("a_deleted_one_is_nobodys", absent::deleted)
         // What is held is counted for all workspaces together.

@@ -48,7 +48,10 @@ export function possible(workspace: Workspace, me: Capabilities): Possible {
 }
 
 /** What it serves beside its own port; with where, for whoever can open it now. */
-export function ports(workspace: Workspace, me: Capabilities): { name: string; port: number; open?: string }[] {
+export function ports(
+  workspace: Workspace,
+  me: Capabilities,
+): { name: string; port: number; open?: string }[] {
   const opens = possible(workspace, me).open !== undefined;
   return (workspace.ports ?? []).map(({ name, port, url, pathUrl }) => {
     // Under a path it is a page of the workspace's own, and its person is signed in there already.

@@ -2,6 +2,8 @@
 //! table in the documentation.
 
 use super::*;
+use crate::ports::{ExtraPort, ExtraPorts};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Who asks, and whether it is about what is their own.
@@ -63,6 +65,8 @@ impl fmt::Display for Cell {
 
 enum Object {
     Workspace(&'static str),
+    /// An extra port that says this of itself, or nothing, of a workspace of that `visibility`.
+    Port(Option<&'static str>, &'static str),
     Everyone,
     Nothing,
     /// With this `allowed-roles`.
@@ -236,6 +240,30 @@ const ROWS: &[Row] = &[
         Object::Workspace("user:me,everyone"),
         OWN_TO_OPEN,
     ),
+    row(
+        "open an extra port, `visibility: authenticated`",
+        Action::Open,
+        Object::Port(None, "authenticated"),
+        EVERYBODY,
+    ),
+    row(
+        "the same, its own `private`",
+        Action::Open,
+        Object::Port(Some("private"), "authenticated"),
+        OWN_TO_OPEN,
+    ),
+    row(
+        "the same, its own not understood",
+        Action::Open,
+        Object::Port(Some("everyone"), "authenticated"),
+        OWN_TO_OPEN,
+    ),
+    row(
+        "open an extra port of its own `authenticated`, `visibility: private`",
+        Action::Open,
+        Object::Port(Some("authenticated"), "private"),
+        EVERYBODY,
+    ),
 ];
 
 /// A new action has no row until somebody comes here.
@@ -261,6 +289,13 @@ fn caller(who: Who, scopes: Option<&[&str]>) -> Option<Caller> {
     })
 }
 
+fn port(visibility: Option<&str>) -> ExtraPort {
+    let own = visibility.map(|text| ("nogoo9/api.web.visibility".to_owned(), text.to_owned()));
+    let mut said = BTreeMap::from([("nogoo9/api.web.port".to_owned(), "80".to_owned())]);
+    said.extend(own);
+    ExtraPorts::parse(&said).named("web").unwrap().clone()
+}
+
 /// What the rule says; `Err`: the scope that is lacking.
 fn verdict(who: Who, row: &Row, scopes: Option<&[&str]>) -> Result<Cell, &'static str> {
     let Some(caller) = caller(who, scopes) else {
@@ -268,6 +303,9 @@ fn verdict(who: Who, row: &Row, scopes: Option<&[&str]>) -> Result<Cell, &'stati
     };
     let visibility = match row.object {
         Object::Workspace(text) => Visibility::parse(Some(text)),
+        Object::Port(own, workspace) => port(own)
+            .visibility(&Visibility::parse(Some(workspace)))
+            .clone(),
         _ => Visibility::Private,
     };
     let allowed_roles = match row.object {
@@ -280,7 +318,7 @@ fn verdict(who: Who, row: &Row, scopes: Option<&[&str]>) -> Result<Cell, &'stati
     };
     let authors = Authors::parse(&[named.to_owned()]).unwrap();
     let target = match row.object {
-        Object::Workspace(_) => Target::Workspace {
+        Object::Workspace(_) | Object::Port(..) => Target::Workspace {
             owner: if who.own { "me" } else { "other" },
             visibility: &visibility,
         },
@@ -408,6 +446,9 @@ const NOTES: &str = "
 - **sign in**: there is no caller without a verified token, so the rule is not even asked.
 
 Being an admin opens nobody else's pages, unless their `visibility` says so.
+
+An extra port is opened by its own `api.NAME.visibility`, and where it has none by the workspace's. In
+path mode only owners open anything.
 
 Whoever may not use a workspace's template any more keeps the workspace, starts, stops and rolls it
 back. It is upgraded by an admin.
