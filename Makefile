@@ -75,6 +75,17 @@ fuzz: deps-build ## Mutated tokens, cookies, headers and key sets for a minute e
 	NOGOO9_FUZZ_SECONDS=$(SECONDS_EACH) \
 	  $(CARGO) test -p nogoo9-proxy --test edge fuzz:: -- --nocapture
 
+# Python 2.7, which Autobahn's testsuite is written in.
+PYTHON2 ?= python2.7
+
+.PHONY: autobahn
+autobahn: deps-build ## Autobahn's WebSocket testsuite, directly and through the edge; needs PYTHON2=python2.7 and pip
+	test -d target/autobahn/autobahntestsuite || \
+	  $(PYTHON2) -m pip install --target target/autobahn autobahntestsuite==0.8.2
+	touch target/autobahn/zope/__init__.py
+	NOGOO9_TEST_AUTOBAHN=$(abspath target/autobahn) NOGOO9_TEST_PYTHON2=$(PYTHON2) \
+	  $(CARGO) test -p nogoo9-proxy --test edge autobahn:: -- --nocapture
+
 .PHONY: lint
 lint: deps-build deps-lint ## Formatting, lints, and who may depend on whom
 	$(CARGO) fmt --all --check

@@ -9,6 +9,7 @@ mod headers;
 mod plan;
 mod route;
 mod select;
+mod sessions;
 mod table;
 
 use criterion::Criterion;
@@ -31,5 +32,6 @@ fn main() {
     headers::bench(&mut criterion);
     select::bench(&mut criterion);
     plan::bench(&mut criterion);
+    sessions::bench(&mut criterion);
     criterion.final_summary();
 }

@@ -29,8 +29,8 @@ use crate::route::Mode;
 use crate::sessions::{Kind, Sessions};
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::Version;
 use http::header::TRANSFER_ENCODING;
+use http::{StatusCode, Version};
 use nogoo9_runtime::client::TrustedProxies;
 use nogoo9_runtime::limit::Failures;
 use pingora::http::{RequestHeader, ResponseHeader};
@@ -338,6 +338,11 @@ impl ProxyHttp for Edge {
         response: &mut ResponseHeader,
         ctx: &mut Context,
     ) -> pingora::Result<()> {
+        if response.status == StatusCode::SWITCHING_PROTOCOLS {
+            // Nothing that goes this way asks for another protocol.
+            let why = "a 101 that nobody asked for";
+            return Error::e_explain(ErrorType::InvalidHTTPHeader, why);
+        }
         if response.status.is_informational() {
             ctx.data();
         } else {

@@ -11,12 +11,15 @@
 
 mod absent;
 mod access;
+mod autobahn;
 mod claims;
 mod client;
 mod cluster;
 mod configuration;
+mod conformance;
 mod cookies;
 mod ending;
+mod frames_fuzz;
 mod fuzz;
 mod hostile;
 mod http2;
@@ -25,12 +28,15 @@ mod limits;
 mod origins;
 mod ports;
 mod proxy;
+mod raw;
 mod recreate;
 mod renew;
 mod resilience;
 mod routing;
 mod sockets;
 mod spelling;
+mod tunnels;
+mod upgrades;
 mod upstream;
 
 /// Longest wait for anything in these tests.

@@ -27,6 +27,8 @@ pub(crate) struct Stage {
     pub(crate) admin: SocketAddr,
     pub(crate) child: Child,
     dir: tempfile::TempDir,
+    /// The proxy's own flags, without those of its admin listener.
+    words: Vec<std::ffi::OsString>,
     signer: SessionSigner,
     issuer: String,
     idp: CancellationToken,
@@ -98,12 +100,7 @@ impl Stage {
         let (address, admin) = (free(), free());
         let mut command = command();
         command
-            .args([
-                "--listen",
-                &address.to_string(),
-                "--admin-listen",
-                &admin.to_string(),
-            ])
+            .args(["--listen", &address.to_string()])
             .args(["--public-url", public, "--workspace-domain", CONSOLE])
             .args([
                 "--issuer",
@@ -123,7 +120,10 @@ impl Stage {
             // All tests have one address.
             command.args([limit, "0"]);
         }
+        let words = command.as_std().get_args();
+        let words = words.map(ToOwned::to_owned).collect();
         let log = std::fs::File::create(dir.path().join("proxy.log")).unwrap();
+        command.args(["--admin-listen", &admin.to_string()]);
         let child = command.stderr(log).spawn().unwrap();
         let stage = Self {
             cluster,
@@ -132,6 +132,7 @@ impl Stage {
             admin,
             child,
             dir,
+            words,
             signer,
             issuer,
             idp: idp_stop,
@@ -140,23 +141,23 @@ impl Stage {
         stage
     }
 
+    /// A second proxy beside it, with the same flags, once it is ready: `--reuse-port` must be one of
+    /// them. It ends with its handle.
+    pub(crate) async fn second(&self) -> Child {
+        let admin = free();
+        let log = std::fs::File::create(self.dir.path().join("second.log")).unwrap();
+        let child = command()
+            .args(&self.words)
+            .args(["--admin-listen", &admin.to_string()])
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        eventually("readiness of the second", || is_ready_at(admin)).await;
+        child
+    }
+
     pub(crate) async fn is_ready(&self) -> bool {
-        let Ok(stream) = tokio::net::TcpStream::connect(self.admin).await else {
-            return false;
-        };
-        let mut connection = Connection {
-            stream,
-            buffer: Vec::new(),
-        };
-        connection
-            .send(request(
-                "GET",
-                "admin",
-                "/readyz",
-                &[("connection", "close")],
-            ))
-            .await;
-        connection.answer().await.status == 200
+        is_ready_at(self.admin).await
     }
 
     /// The cookie of a session of `user` on `host`.
@@ -385,6 +386,25 @@ impl Stage {
             .unwrap();
         assert!(status.success());
     }
+}
+
+async fn is_ready_at(admin: SocketAddr) -> bool {
+    let Ok(stream) = tokio::net::TcpStream::connect(admin).await else {
+        return false;
+    };
+    let mut connection = Connection {
+        stream,
+        buffer: Vec::new(),
+    };
+    connection
+        .send(request(
+            "GET",
+            "admin",
+            "/readyz",
+            &[("connection", "close")],
+        ))
+        .await;
+    connection.answer().await.status == 200
 }
 
 impl Drop for Stage {

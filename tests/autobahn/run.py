@@ -1,0 +1,59 @@
+"""Autobahn's testsuite (its fuzzing client) against a server, directly and through the edge.
+
+Python 2.7, with `autobahntestsuite` 0.8.2 installed. What is run comes from the environment:
+DIRECT and EDGE (host:port), HOST (the workspace's host), COOKIE, CASES and EXCLUDE (JSON lists), OUT
+(a folder). Ends with 0 if each case has the same result both ways, and prints how many there were.
+"""
+import collections
+import json
+import os
+import sys
+
+from autobahntestsuite import fuzzing
+from twisted.internet import reactor
+
+env = os.environ
+host, port = env["HOST"].split(":")
+edge_host, edge_port = env["EDGE"].split(":")
+connect = reactor.connectTCP
+
+
+def connect_there(to_host, to_port, *args, **kwargs):
+    if (to_host, to_port) == (host, int(port)):
+        to_host, to_port = edge_host, int(edge_port)
+    return connect(to_host, to_port, *args, **kwargs)
+
+
+reactor.connectTCP = connect_there
+Factory = fuzzing.FuzzingClientFactory
+plain = Factory.setSessionParameters
+headers = {"Cookie": env["COOKIE"], "Sec-Fetch-Site": "same-origin"}
+Factory.setSessionParameters = lambda self, *args, **kwargs: plain(
+    self, *args, headers=headers, **kwargs
+)
+spec = {
+    "outdir": env["OUT"],
+    "servers": [
+        {"agent": "direct", "url": "ws://%s/" % env["DIRECT"]},
+        {"agent": "edge", "url": "ws://%s/" % env["HOST"]},
+    ],
+    "cases": json.loads(env["CASES"]),
+    "exclude-cases": json.loads(env["EXCLUDE"]),
+    "exclude-agent-cases": {},
+}
+fuzzing.startClient(spec)
+reactor.run()
+
+with open(os.path.join(env["OUT"], "index.json")) as index:
+    index = json.load(index)
+told = ("behavior", "behaviorClose", "remoteCloseCode")
+differ = 0
+results = collections.Counter()
+for case, direct in sorted(index["direct"].items()):
+    edge = index["edge"].get(case, {})
+    results[direct["behavior"]] += 1
+    if [direct[one] for one in told] != [edge.get(one) for one in told]:
+        differ += 1
+        print("DIFFERS %s: direct %s, edge %s" % (case, direct, edge))
+print("%d cases, %d differ: %s" % (len(index["direct"]), differ, dict(results)))
+sys.exit(1 if differ or not index["direct"] else 0)
