@@ -471,6 +471,7 @@ impl ProxyHttp for Edge {
             .map_or(ctx.status, |head| head.status.as_u16());
         let by = match &ctx.hop {
             Hop::Pod(_) if ctx.status == 0 => By::Pod,
+            Hop::None if ctx.refused_by.is_some() => By::Pod,
             Hop::Control { .. } if ctx.status == 0 => By::Control,
             _ => By::Proxy,
         };

@@ -3,16 +3,25 @@
 Python 2.7, with `autobahntestsuite` 0.8.2 installed. What is run comes from the environment:
 DIRECT and EDGE (host:port), HOST (the workspace's host), COOKIE, CASES and EXCLUDE (JSON lists), OUT
 (a folder). Ends with 0 if each case has the same result both ways, and prints how many there were.
+With SERVE (host:port) alone it is the server: Autobahn's own, which echoes.
 """
 import collections
 import json
 import os
 import sys
 
-from autobahntestsuite import fuzzing
+from autobahn.twisted.websocket import listenWS
+from autobahntestsuite import fuzzing, testee
 from twisted.internet import reactor
 
 env = os.environ
+if "SERVE" in env:
+    server = testee.TesteeServerFactory("ws://" + env["SERVE"])
+    # The edge is asked by another name and port than this.
+    server.externalPort = None
+    listenWS(server, interface="127.0.0.1")
+    reactor.run()
+    sys.exit(0)
 host, port = env["HOST"].split(":")
 edge_host, edge_port = env["EDGE"].split(":")
 connect = reactor.connectTCP
@@ -28,9 +37,14 @@ reactor.connectTCP = connect_there
 Factory = fuzzing.FuzzingClientFactory
 plain = Factory.setSessionParameters
 headers = {"Cookie": env["COOKIE"], "Sec-Fetch-Site": "same-origin"}
-Factory.setSessionParameters = lambda self, *args, **kwargs: plain(
-    self, *args, headers=headers, **kwargs
-)
+
+
+def with_headers(self, *args, **kwargs):
+    plain(self, *args, **kwargs)
+    self.headers = headers
+
+
+Factory.setSessionParameters = with_headers
 spec = {
     "outdir": env["OUT"],
     "servers": [

@@ -32,6 +32,8 @@ pub struct Context {
     pub(super) status: u16,
     /// Whether the connection was taken out of Pingora.
     pub(super) tunnelled: bool,
+    /// Workspace and pod whose refusal of a WebSocket was handed on.
+    pub(super) refused_by: Option<(Arc<str>, Arc<Backend>)>,
     /// Whether an error may be shown as a page.
     pub(super) wants_html: bool,
     /// The browser session, once it is not fresh any more.
@@ -135,6 +137,7 @@ impl Context {
             failure: None,
             status: 0,
             tunnelled: false,
+            refused_by: None,
             wants_html: false,
             riding: None,
             over: false,
@@ -209,7 +212,11 @@ impl Context {
                     .map(|(backend, _)| backend.name.as_str());
                 (Some(&hop.opened.workspace.id), pod)
             }
-            Hop::Control { .. } | Hop::None => (None, None),
+            Hop::None => match &self.refused_by {
+                Some((workspace, backend)) => (Some(workspace), Some(&backend.name)),
+                None => (None, None),
+            },
+            Hop::Control { .. } => (None, None),
         }
     }
 

@@ -165,7 +165,10 @@ impl Edge {
             headers::from_pod(&mut head, mapping)?;
             self.pass_on(&mut head, ctx)?;
             return match rest {
-                Err(body) => refused(session, head, body).await,
+                Err(body) => {
+                    ctx.refused_by = Some((opened.workspace.id.clone(), backend));
+                    refused(session, head, body).await
+                }
                 Ok((pod, early)) => {
                     let request = session.req_header();
                     let over = self.over(request, &opened);

@@ -3,7 +3,6 @@
 
 use crate::cluster::Spec;
 use crate::proxy::{CONSOLE, Stage, free};
-use std::path::PathBuf;
 use std::process::Stdio;
 use tokio::net::TcpStream;
 use tokio::process::Command;
@@ -20,10 +19,11 @@ async fn every_case_has_the_result_that_it_has_without_the_edge() {
     };
     let python = std::env::var(PYTHON).unwrap_or_else(|_| "python2.7".to_owned());
     let server = free();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/autobahn/run.py");
     let mut echo = Command::new(&python);
-    echo.arg(PathBuf::from(&packages).join("bin/wstest"))
-        .args(["-m", "testeeserver", "-w", &format!("ws://{server}")])
+    echo.arg(script)
         .env("PYTHONPATH", &packages)
+        .env("SERVE", server.to_string())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .kill_on_drop(true);
@@ -39,7 +39,6 @@ async fn every_case_has_the_result_that_it_has_without_the_edge() {
     let out = tempfile::tempdir().unwrap();
     let given =
         |name: &str, otherwise: &str| std::env::var(name).unwrap_or_else(|_| otherwise.to_owned());
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/autobahn/run.py");
     let run = Command::new(&python)
         .arg(script)
         .env("PYTHONPATH", &packages)

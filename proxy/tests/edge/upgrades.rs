@@ -295,6 +295,17 @@ async fn a_refusal_comes_as_it_is_at_any_length() {
         (403, Some("300"))
     );
     assert_eq!(connection.rest().await, b"abc");
+    // They are the pod's in the log, too.
+    eventually("the refusals in the log", || async {
+        let log = scene.stage.log();
+        let by_pod = |line: &&str| {
+            line.contains("by=Pod")
+                && line.contains("workspace=\"dev\"")
+                && line.contains("pod=\"app\"")
+        };
+        log.lines().filter(by_pod).count() == 6
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
