@@ -105,8 +105,9 @@ demo: build ## Upgrade workspaces under load, one by one and at once, and print 
 .PHONY: bench
 bench: build ## Measure what users see during upgrades and what calls cost; write benches/REPORT.md
 	rm -rf target/bench
+	NOGOO9_TEST_EDGE=all $(CARGO) test --release --workspace --test smooth -- hostile
 	CRITERION_HOME=$(abspath target/bench/micro) $(CARGO) bench -p nogoo9-benches --bench micro
-	target/release/nogoo9-bench --micro target/bench/micro $(ARGS)
+	target/release/nogoo9-bench --micro target/bench/micro --neighbour target/results/neighbour/table.md $(ARGS)
 
 .PHONY: bench-micro
 bench-micro: deps-build ## The micro-benchmarks alone, compared with their last run

@@ -30,6 +30,10 @@ struct Args {
     /// Where criterion left its results (its CRITERION_HOME); without it the report has none.
     #[arg(long, value_name = "DIR")]
     micro: Option<PathBuf>,
+    /// What the suite `smooth` kept of a workspace beside a hostile one; without it the report has
+    /// nothing about it.
+    #[arg(long, value_name = "FILE")]
+    neighbour: Option<PathBuf>,
     /// Draws the JSON of an earlier `nogoo9 demo --json FILE` instead of running one.
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
@@ -68,13 +72,26 @@ fn run(args: &Args) -> anyhow::Result<()> {
         Some(folder) => micro::read(folder)?,
         None => Vec::new(),
     };
+    let neighbour = match &args.neighbour {
+        Some(file) => std::fs::read_to_string(file).with_context(|| {
+            let file = file.display();
+            format!("--neighbour {file}: cannot be read; `make bench` makes it")
+        })?,
+        None => String::new(),
+    };
     let estimates = serde_json::to_string_pretty(&micro).context("the estimates are not JSON")?;
     write(&results.join("micro.json"), &estimates)?;
     write(&results.join("transitions.svg"), &chart::draw(&transitions))?;
     let report = args.out.join("REPORT.md");
     write(
         &report,
-        &markdown::report(&machine, args.from.is_some(), &transitions, &micro),
+        &markdown::report(
+            &machine,
+            args.from.is_some(),
+            &transitions,
+            &neighbour,
+            &micro,
+        ),
     )?;
     say(&format!("written: {}", report.display()));
     if transitions.problems.is_empty() {

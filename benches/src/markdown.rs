@@ -15,6 +15,7 @@ pub(crate) fn report(
     machine: &Machine,
     earlier: bool,
     transitions: &Transitions,
+    neighbour: &str,
     micro: &[Estimate],
 ) -> String {
     let mut out = String::new();
@@ -24,7 +25,7 @@ pub(crate) fn report(
         "Written by `make bench`"
     };
     // Writing into a string cannot fail.
-    let _ = write_report(&mut out, (written, machine), transitions, micro);
+    let _ = write_report(&mut out, (written, machine), transitions, neighbour, micro);
     out
 }
 
@@ -32,6 +33,7 @@ fn write_report(
     out: &mut String,
     (written, machine): (&str, &Machine),
     transitions: &Transitions,
+    neighbour: &str,
     micro: &[Estimate],
 ) -> std::fmt::Result {
     writeln!(out, "# Benchmarks\n")?;
@@ -73,6 +75,14 @@ fn write_report(
     }
     if let Some(edge) = &transitions.edge {
         write_edge(out, edge)?;
+    }
+    if !neighbour.is_empty() {
+        writeln!(out, "## Next door to a hostile workspace\n")?;
+        writeln!(
+            out,
+            "A workspace answers with headers without end, bad chunks, a 101 that nobody asked for, half-closed connections, single bytes, cookies of the edge's own names, and bytes that are no HTTP, at 200 requests a second. Meanwhile the users of another one ask for small things, as before and after.\n"
+        )?;
+        writeln!(out, "{}\n", neighbour.trim_end())?;
     }
     if !micro.is_empty() {
         write_micro(out, micro)?;

@@ -26,11 +26,16 @@ pub(super) const MEASURES: [(&str, f64, f64); 4] = [
     ("tasks", 0.25, 64.0),
 ];
 
+/// Place of memory among them.
+const MEMORY: usize = 1;
+
 /// A process that lives through all of it.
 #[derive(Debug)]
 pub(super) struct Patient {
     pub(super) name: &'static str,
     pid: i32,
+    /// By how many MiB more it may grow, since it was told to keep something.
+    keeps: f64,
     admin: Option<Url>,
     http: reqwest::Client,
     pub(super) samples: Vec<Sample>,
@@ -47,10 +52,16 @@ impl Patient {
         Ok(Self {
             name,
             pid,
+            keeps: 0.0,
             admin: admin.cloned(),
             http,
             samples: Vec::new(),
         })
+    }
+
+    /// It may grow by so many MiB more.
+    pub(super) fn keeps(self, keeps: f64) -> Self {
+        Self { keeps, ..self }
     }
 
     /// What it holds now.
@@ -108,7 +119,8 @@ impl Patient {
                     measure,
                     mean,
                     growth,
-                    bound: (mean * part).max(*amount),
+                    bound: (mean * part).max(*amount)
+                        + if index == MEMORY { self.keeps } else { 0.0 },
                     points: points.len(),
                 })
             })
