@@ -23,7 +23,9 @@ use std::time::Duration;
 const LONG: Duration = Duration::from_secs(300);
 
 fn main() -> ExitCode {
-    Suite::new(Options::default())
+    // All clients are one address here, which may have fewer connections than this suite needs.
+    let flag = "--proxy-flag=--max-connections-per-client=5000".to_owned();
+    Suite::new(Options { args: vec![flag] })
         .parallel(if Scale::is_full() { 1 } else { 3 })
         .limit(Duration::from_secs(1_200))
         .scenario("nothing_breaks_before_the_bound", switch::nothing_breaks)

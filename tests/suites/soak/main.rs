@@ -40,6 +40,8 @@ const STOP: u64 = 10;
 const SECONDS: u64 = 6;
 /// A run of fewer seconds says nothing about growth.
 const TELLING: f64 = 300.0;
+/// MiB that the embedded API server's store may take: it keeps 5,000 Events, which 20 minutes fill.
+const EVENTS: f64 = 48.0;
 /// How much more a process may hold at rest than before: pools and caches that were empty then.
 const REST: f64 = 16.0;
 
@@ -116,7 +118,8 @@ async fn a_soak(site: Arc<Site>) -> anyhow::Result<()> {
             "API server",
             ready.pids.apiserver.context("no server")?,
             None,
-        )?,
+        )?
+        .keeps(EVENTS),
         Patient::new("nogoo9 up", ready.pids.up, None)?,
     ];
     let mut before = Vec::new();
