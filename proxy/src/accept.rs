@@ -14,6 +14,7 @@ mod refusal;
 mod told;
 pub mod wire;
 
+use crate::busy;
 use crate::edge::Edge;
 use crate::metrics::accept::{Metrics, Refused};
 use connection::{Came, Connection, Deadlines, Lost, Speaks};
@@ -40,6 +41,8 @@ pub use listener::bind;
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long a client that is refused is still read from, so that its answer arrives.
 const LINGER: Duration = Duration::from_secs(2);
+/// How long a client is waited for that was let in just before the listener closed.
+const NEWCOMER: Duration = Duration::from_secs(2);
 
 /// What clients may do before there is a request.
 #[derive(Debug, Clone)]
@@ -56,6 +59,8 @@ pub struct Limits {
     pub deadlines: Deadlines,
     /// How large a head may be.
     pub bounds: Bounds,
+    /// How much may go on in one workspace.
+    pub busy: busy::Bounds,
 }
 
 /// How the accept layer is told to stop.
@@ -113,7 +118,7 @@ impl Acceptor {
             let _ = leaving.wait_for(|leaving| *leaving).await;
             // From now on each request is told so by its session.
             this.app.http_cleanup().await;
-            std::future::pending().await
+            std::future::pending::<()>().await;
         };
         tokio::select! {
             () = this.accept(&listener) => {}
@@ -185,10 +190,13 @@ impl Acceptor {
         };
         let connection = Connection::new(wire, client, None, admitted, self.metrics.clone());
         let connection = Box::new(connection);
-        match self
-            .next(connection, speaks, self.limits.deadlines.first)
-            .await
-        {
+        let closing = async {
+            self.stops.closing.cancelled().await;
+            // Nobody else hears what it is about to ask.
+            tokio::time::sleep(NEWCOMER).await;
+        };
+        let first = self.limits.deadlines.first;
+        match self.next(connection, speaks, first, closing).await {
             Some((connection, Came::Request)) => self.http1(connection).await,
             Some((connection, Came::Http2)) => {
                 self.app.process_new(connection, &self.stops.leaving).await;
@@ -217,7 +225,9 @@ impl Acceptor {
                 return;
             };
             kept = persistent;
-            let next = self.next(again, Speaks::Http1, self.limits.deadlines.idle);
+            let idle = self.limits.deadlines.idle;
+            let closing = self.stops.closing.cancelled();
+            let next = self.next(again, Speaks::Http1, idle, closing);
             match next.await {
                 Some((again, Came::Request)) => connection = again,
                 _ => return,
@@ -231,11 +241,11 @@ impl Acceptor {
         mut connection: Box<Connection>,
         speaks: Speaks,
         wait: Duration,
+        closing: impl Future<Output = ()>,
     ) -> Option<(Box<Connection>, Came)> {
         let Limits {
             deadlines, bounds, ..
         } = &self.limits;
-        let closing = self.stops.closing.cancelled();
         match connection
             .next(speaks, wait, deadlines, bounds, closing)
             .await

@@ -14,6 +14,7 @@ mod socket;
 mod upstream;
 
 use crate::ask::Asker;
+use crate::busy::Bounds;
 use crate::clock::Clock;
 use crate::control::Control;
 use crate::gate::{Decision, Gate, is_navigation};
@@ -91,6 +92,8 @@ pub struct Edge {
     pub lines: Lines,
     /// What is held.
     pub holds: Holds,
+    /// How much goes on in one workspace.
+    pub busy: Bounds,
     /// What is counted.
     pub metrics: Metrics,
     /// What may be repeated, in all.

@@ -12,6 +12,7 @@ pub mod accept;
 pub mod admin;
 pub mod args;
 pub mod ask;
+pub mod busy;
 pub mod clock;
 pub mod control;
 pub mod dial;

@@ -134,6 +134,11 @@ pub struct RenewalLabels {
     pub answer: Renewed,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BusyLabels {
+    kind: &'static str,
+}
+
 /// All counters.
 #[derive(Debug, Clone)]
 pub struct Metrics {
@@ -165,6 +170,7 @@ pub struct Metrics {
     pub failures: Counted,
     /// Connections.
     pub accept: accept::Metrics,
+    busy: Family<BusyLabels, Counter>,
 }
 
 impl Metrics {
@@ -188,6 +194,7 @@ impl Metrics {
             bad_generations: Counter::default(),
             failures,
             accept: accept::Metrics::register(registry),
+            busy: Family::default(),
         };
         registry.register(
             "requests",
@@ -220,6 +227,11 @@ impl Metrics {
             this.sessions_graced.clone(),
         );
         registry.register(
+            "workspace_full",
+            "Requests and WebSockets refused because too many are open in their workspace",
+            this.busy.clone(),
+        );
+        registry.register(
             "retries",
             "Attempts repeated because a pod could not be reached, or its connection broke",
             this.retries.clone(),
@@ -245,6 +257,17 @@ impl Metrics {
             this.bad_generations.clone(),
         );
         this
+    }
+}
+
+impl Metrics {
+    /// Notes a request or socket for which there was no place in its workspace.
+    pub fn busy(&self, kind: Kind) {
+        let kind = match kind {
+            Kind::Request => "request",
+            Kind::Socket => "socket",
+        };
+        self.busy.get_or_create(&BusyLabels { kind }).inc();
     }
 }
 

@@ -68,6 +68,10 @@ pub fn run(settings: Settings) -> anyhow::Result<()> {
 }
 
 async fn serve(settings: Settings) -> anyhow::Result<()> {
+    // Each request holds two sockets, and each WebSocket for days.
+    if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
     let shutdown = Shutdown::listen().context("signals cannot be received")?;
     let public = accept::bind(settings.common.public.listen, settings.accept.reuse_port)?;
     let admin_listener = listen::bind("admin-listen", settings.common.admin.listen).await?;
@@ -252,6 +256,7 @@ pub fn edge(settings: &Settings, shared: Shared) -> anyhow::Result<Edge> {
         personal,
         renewals,
         clock,
+        busy: settings.accept.busy,
         max_bearer_age: settings.max_bearer_age,
         socket_idle: settings.sockets.idle,
         trusted: settings.trusted.clone(),

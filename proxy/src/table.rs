@@ -8,6 +8,7 @@
 mod writer;
 
 use crate::retry::{Budget, Rate};
+use crate::busy::Going;
 use arc_swap::ArcSwap;
 use nogoo9_model::access::Visibility;
 use nogoo9_model::origins::AllowedOrigins;
@@ -49,6 +50,8 @@ pub struct Workspace {
     pub(crate) repeats: Budget,
     /// Connections of their own for requests that cannot be repeated.
     pub(crate) fresh: Budget,
+    /// Requests and sockets open at this moment.
+    pub(crate) going: Going,
 }
 
 /// Where a workspace's requests go at one moment. Never changed, only replaced.
@@ -162,6 +165,7 @@ impl Workspace {
             held: AtomicUsize::new(0),
             repeats: Budget::new(Rate::OF_WORKSPACE),
             fresh: Budget::new(Rate::FRESH),
+            going: Going::default(),
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::accept::Limits;
 use crate::accept::connection::Deadlines;
 use crate::accept::head::Bounds;
+use crate::busy;
 use clap::Args as Group;
 use nogoo9_runtime::client::TrustedProxies;
 use nogoo9_runtime::config::Problems;
@@ -50,6 +51,13 @@ pub struct AcceptArgs {
     /// Most header lines of an HTTP/1 request. [default: 200]
     #[arg(long, env = "NOGOO9_MAX_HEADERS", value_name = "N")]
     pub max_headers: Option<String>,
+    /// Most requests, streams among them, that go on in one workspace at once; one more gets 503.
+    /// [default: 2000]
+    #[arg(long, env = "NOGOO9_MAX_REQUESTS_PER_WORKSPACE", value_name = "N")]
+    pub max_requests_per_workspace: Option<String>,
+    /// Most WebSockets that are open in one workspace at once; one more gets 503. [default: 5000]
+    #[arg(long, env = "NOGOO9_MAX_SOCKETS_PER_WORKSPACE", value_name = "N")]
+    pub max_sockets_per_workspace: Option<String>,
 }
 
 impl AcceptArgs {
@@ -69,6 +77,8 @@ impl AcceptArgs {
             max_target_bytes,
             max_header_bytes,
             max_headers,
+            max_requests_per_workspace,
+            max_sockets_per_workspace,
         } = self;
         let proxy_protocol = problems.switch("proxy-protocol", proxy_protocol.as_deref(), false);
         if proxy_protocol == Some(true)
@@ -101,6 +111,18 @@ impl AcceptArgs {
             (1024, 524_288),
         );
         let fields = number("max-headers", max_headers, 200, (8, 256));
+        let requests = number(
+            "max-requests-per-workspace",
+            max_requests_per_workspace,
+            2000,
+            (1, 1_000_000),
+        );
+        let sockets = number(
+            "max-sockets-per-workspace",
+            max_sockets_per_workspace,
+            5000,
+            (1, 1_000_000),
+        );
         let mut seconds = |flag: &str, value: &Option<String>, default| {
             problems.seconds(flag, value.as_deref(), default, (1, 3600))
         };
@@ -121,6 +143,10 @@ impl AcceptArgs {
                 target: target?,
                 section: section?,
                 fields: fields?,
+            },
+            busy: busy::Bounds {
+                requests: requests?,
+                sockets: sockets?,
             },
         })
     }

@@ -3,6 +3,7 @@
 use super::Edge;
 use super::context::{Context, Failure, Hop, PodHop};
 use super::pick::Picked;
+use crate::busy::Busy;
 use crate::dial::Attempts;
 use crate::gate::Opened;
 use crate::hold::Patience;
@@ -30,6 +31,19 @@ impl Edge {
         ctx: &mut Context,
         opened: Opened,
     ) -> pingora::Result<bool> {
+        let kind = if opened.websocket {
+            Kind::Socket
+        } else {
+            Kind::Request
+        };
+        ctx.busy = Busy::take(&opened.workspace, kind, &self.busy);
+        if ctx.busy.is_none() {
+            self.metrics.busy(kind);
+            // Not 429: it may be others who have taken all places (RFC 9110, section 15.6.4).
+            let message = "Too much is going on in this workspace at once.";
+            let reply = Reply::unavailable(opened.html, message);
+            return self.reply(session, ctx, &reply).await;
+        }
         let mut patience = Patience::new(ctx.started, &self.holds.bounds, opened.html);
         let mut attempts = Attempts::default();
         if opened.websocket {

@@ -4,6 +4,7 @@ use super::claim::Judged;
 use super::line::Line;
 use super::personal::Watched;
 use super::renew::Riding;
+use crate::busy::Busy;
 use crate::dial::Attempts;
 use crate::gate::{Gate, Opened};
 use crate::hold::Patience;
@@ -40,6 +41,8 @@ pub struct Context {
     pub(super) riding: Option<Riding>,
     /// Whether that has ended meanwhile.
     pub(super) over: bool,
+    /// Its place among what goes on in its workspace.
+    pub(super) busy: Option<Busy>,
 }
 
 /// Where the request goes.
@@ -141,6 +144,7 @@ impl Context {
             wants_html: false,
             riding: None,
             over: false,
+            busy: None,
         }
     }
 

@@ -4,6 +4,7 @@ use super::Edge;
 use super::context::Context;
 use super::personal::Revoked;
 use super::pick::Picked;
+use crate::busy::Busy;
 use crate::dial::Attempts;
 use crate::gate::Opened;
 use crate::headers::{self, Mapping};
@@ -45,6 +46,7 @@ struct Socket {
     head: Box<ResponseHeader>,
     early: Bytes,
     entered: Entered,
+    busy: Option<Busy>,
     /// Returns once what opened it has ended.
     expiry: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// Returns once the session that opened it is over, or it is its caller's no more.
@@ -181,6 +183,7 @@ impl Edge {
                         head,
                         early,
                         entered,
+                        busy: ctx.busy.take(),
                         expiry,
                         over,
                         revoked,
@@ -292,6 +295,7 @@ async fn run(mut client: Stream, socket: Socket) {
         head,
         early,
         entered,
+        busy: _busy,
         expiry,
         over,
         revoked,

@@ -101,6 +101,16 @@ impl Connection {
         }
     }
 
+    /// The next answer, if one comes before the connection ends.
+    pub(crate) async fn try_answer(&mut self) -> Option<Answer> {
+        while self.buffer.is_empty() {
+            if !self.more().await {
+                return None;
+            }
+        }
+        Some(self.answer().await)
+    }
+
     /// The next answer as a whole.
     pub(crate) async fn answer(&mut self) -> Answer {
         let mut answer = self.head().await;

@@ -5,6 +5,8 @@
 //! (`make fuzz`) as many as fit into that time, from a new seed. A failure names the seed that finds it
 //! again, as `NOGOO9_FUZZ_SEED`.
 
+mod bytes;
+
 use crate::PATIENCE;
 use crate::client::Connection;
 use crate::proxy::{CONSOLE, Stage};
@@ -275,12 +277,8 @@ fn number(name: &str) -> Option<u64> {
     )
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn whatever_is_sent_no_claim_gets_through() {
-    let stage = Stage::start().await;
-    let (_app, _uid) = stage.serving("app", "dev", 1).await;
-    let host = format!("dev.{CONSOLE}");
-    let session = stage.cookie_on("alice", &host);
+/// How long to go on, and the first seed.
+fn asked_for() -> (Option<Duration>, u64) {
     let seconds = number("NOGOO9_FUZZ_SECONDS").map(Duration::from_secs);
     let first = number("NOGOO9_FUZZ_SEED").unwrap_or_else(|| match seconds {
         Some(_) => {
@@ -292,6 +290,40 @@ async fn whatever_is_sent_no_claim_gets_through() {
         }
         None => 0,
     });
+    (seconds, first)
+}
+
+/// Tries `inputs` times, or for as long as is asked for. Returns how many times.
+fn run(inputs: u64, mut attempt: impl FnMut(&mut Dice)) -> u64 {
+    let (seconds, first) = asked_for();
+    let start = Instant::now();
+    let mut tried = 0;
+    while seconds.map_or(tried < inputs, |seconds| start.elapsed() < seconds) {
+        let seed = first.wrapping_add(tried);
+        let told = Told(seed);
+        attempt(&mut Dice::new(seed));
+        std::mem::forget(told);
+        tried += 1;
+    }
+    tried
+}
+
+/// Tells the seed of an attempt that fails.
+struct Told(u64);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        println!("again with NOGOO9_FUZZ_SEED={}", self.0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_is_sent_no_claim_gets_through() {
+    let stage = Stage::start().await;
+    let (_app, _uid) = stage.serving("app", "dev", 1).await;
+    let host = format!("dev.{CONSOLE}");
+    let session = stage.cookie_on("alice", &host);
+    let (seconds, first) = asked_for();
     let start = Instant::now();
     let (mut sent, mut arrived) = (0, 0);
     while seconds.map_or(sent < REQUESTS, |seconds| start.elapsed() < seconds) {

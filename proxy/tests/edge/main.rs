@@ -10,6 +10,7 @@
 )]
 
 mod absent;
+mod accept;
 mod access;
 mod autobahn;
 mod claims;
@@ -41,6 +42,11 @@ mod upstream;
 
 /// Longest wait for anything in these tests.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Whether suites run at the size that is asked for at least once, and not at that of every day.
+fn is_full_size() -> bool {
+    std::env::var("NOGOO9_TEST_EDGE").is_ok_and(|size| size == "all")
+}
 
 /// Waits for a condition, looking every few milliseconds.
 async fn eventually<F: Future<Output = bool>>(what: &str, mut condition: impl FnMut() -> F) {

@@ -144,16 +144,28 @@ impl Stage {
     /// A second proxy beside it, with the same flags, once it is ready: `--reuse-port` must be one of
     /// them. It ends with its handle.
     pub(crate) async fn second(&self) -> Child {
+        self.beside("second.log").await.0
+    }
+
+    /// The same, which becomes the stage's own; returns the one that was.
+    pub(crate) async fn succeed(&mut self) -> Child {
+        let (child, admin) = self.beside("proxy.log").await;
+        self.admin = admin;
+        std::mem::replace(&mut self.child, child)
+    }
+
+    async fn beside(&self, log: &str) -> (Child, SocketAddr) {
         let admin = free();
-        let log = std::fs::File::create(self.dir.path().join("second.log")).unwrap();
+        let log = self.dir.path().join(log);
+        let log = std::fs::File::options().append(true).create(true).open(log);
         let child = command()
             .args(&self.words)
             .args(["--admin-listen", &admin.to_string()])
-            .stderr(log)
+            .stderr(log.unwrap())
             .spawn()
             .unwrap();
         eventually("readiness of the second", || is_ready_at(admin)).await;
-        child
+        (child, admin)
     }
 
     pub(crate) async fn is_ready(&self) -> bool {
@@ -379,12 +391,7 @@ impl Stage {
 
     /// Sends a signal to the proxy.
     pub(crate) fn signal(&self, name: &str) {
-        let pid = self.child.id().unwrap().to_string();
-        let status = std::process::Command::new("kill")
-            .args([&format!("-{name}"), &pid])
-            .status()
-            .unwrap();
-        assert!(status.success());
+        signal(&self.child, name);
     }
 }
 
@@ -405,6 +412,16 @@ async fn is_ready_at(admin: SocketAddr) -> bool {
         ))
         .await;
     connection.answer().await.status == 200
+}
+
+/// Sends a signal to a proxy.
+pub(crate) fn signal(child: &Child, name: &str) {
+    let pid = child.id().unwrap().to_string();
+    let status = std::process::Command::new("kill")
+        .args([&format!("-{name}"), &pid])
+        .status()
+        .unwrap();
+    assert!(status.success());
 }
 
 impl Drop for Stage {

@@ -1,0 +1,600 @@
+//! Connections before there is a request: whose they are, how many, how slow, how large.
+
+use crate::client::{Connection, request};
+use crate::eventually;
+use crate::proxy::{CONSOLE, Stage, signal};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpSocket, TcpStream};
+
+/// A connection from another address of this machine.
+async fn from(source: [u8; 4], to: SocketAddr) -> Connection {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket
+        .bind(SocketAddr::from((Ipv4Addr::from(source), 0)))
+        .unwrap();
+    Connection {
+        stream: socket.connect(to).await.unwrap(),
+        buffer: Vec::new(),
+    }
+}
+
+/// Whether it ends, without a word.
+async fn ends(connection: &mut Connection) -> bool {
+    connection.rest().await.is_empty()
+}
+
+async fn refused(stage: &Stage, reason: &str) -> i64 {
+    labelled(
+        stage,
+        &format!("connections_refused_total{{reason=\"{reason}\"}}"),
+    )
+    .await
+}
+
+async fn labelled(stage: &Stage, name: &str) -> i64 {
+    let text = stage.metrics().await;
+    let prefix = format!("nogoo9_proxy_{name} ");
+    let line = text.lines().find_map(|line| line.strip_prefix(&prefix));
+    line.map_or(0, |count| count.parse().unwrap())
+}
+
+/// What the pod of `dev` heard of where a request came from.
+fn heard(answer: &str) -> Option<&str> {
+    answer
+        .lines()
+        .find_map(|line| line.strip_prefix("x-forwarded-for: "))
+}
+
+fn v2(source: [u8; 4]) -> Vec<u8> {
+    let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0f".to_vec();
+    header.extend(source);
+    // Destination, ports, and a TLV.
+    header.extend([127, 0, 0, 1, 0x10, 0x20, 1, 187, 4, 0, 0]);
+    header
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trusted_proxy_says_whose_its_connections_are() {
+    let stage = Stage::with(&["--proxy-protocol", "--trusted-proxies=127.0.0.2"]).await;
+    let (_app, _) = stage.serving("app", "dev", 1).await;
+    let host = format!("dev.{CONSOLE}");
+    let cookie = stage.cookie_on("alice", &host);
+    let headers = [
+        ("Cookie", cookie.as_str()),
+        ("Sec-Fetch-Site", "same-origin"),
+        // The client's own word, which does not count now.
+        ("X-Forwarded-For", "203.0.113.9"),
+    ];
+    let get = request("GET", &host, "/", &headers);
+    let v1 = "PROXY TCP4 198.51.100.7 127.0.0.1 4128 443\r\n";
+    for (header, said) in [
+        (v1.as_bytes().to_vec(), "198.51.100.7"),
+        (v2([198, 51, 100, 8]), "198.51.100.8"),
+        // It speaks for itself, and its word about others counts as ever.
+        (b"PROXY UNKNOWN\r\n".to_vec(), "203.0.113.9"),
+    ] {
+        let mut connection = from([127, 0, 0, 2], stage.address).await;
+        // In pieces, and together with the first request.
+        for byte in &header {
+            connection.send([*byte]).await;
+        }
+        for _ in 0..2 {
+            connection.send(&get).await;
+            let answer = connection.answer().await;
+            assert_eq!(answer.status, 200, "{}", answer.text());
+            assert_eq!(heard(&answer.text()), Some(said));
+        }
+    }
+    // It must say so: what comes without is nobody's, and is not heard.
+    let mut connection = from([127, 0, 0, 2], stage.address).await;
+    connection.send(&get).await;
+    assert!(ends(&mut connection).await);
+    assert_eq!(refused(&stage, "ProxyHeader").await, 1);
+    // It looks whether somebody listens: that is no mistake.
+    drop(from([127, 0, 0, 2], stage.address).await);
+    // Others are who they are, and cannot say otherwise.
+    let mut other = from([127, 0, 0, 3], stage.address).await;
+    other.send(&get).await;
+    assert_eq!(heard(&other.answer().await.text()), Some("127.0.0.3"));
+    for header in [v1.as_bytes().to_vec(), v2([198, 51, 100, 8])] {
+        let mut other = from([127, 0, 0, 3], stage.address).await;
+        other
+            .send([header, get.clone().into_bytes()].concat())
+            .await;
+        assert_eq!(other.answer().await.status, 400);
+        assert!(ends(&mut other).await);
+    }
+    assert_eq!(refused(&stage, "ProxyHeader").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_of_one_client_are_bounded() {
+    let stage = Stage::with(&[
+        "--max-connections-per-client=3",
+        "--max-connections=5",
+        "--trusted-proxies=127.0.0.9",
+    ])
+    .await;
+    let served = async |connection: &mut Connection| {
+        let head = request("GET", CONSOLE, "/", &[]);
+        connection.send(head).await;
+        connection.answer().await.status == 200
+    };
+    let mut first = Vec::new();
+    for _ in 0..3 {
+        let mut one = from([127, 0, 0, 2], stage.address).await;
+        assert!(served(&mut one).await);
+        first.push(one);
+    }
+    let mut fourth = from([127, 0, 0, 2], stage.address).await;
+    assert!(ends(&mut fourth).await);
+    assert_eq!(refused(&stage, "Client").await, 1);
+    // Others are served, until there are too many in all.
+    let mut other = from([127, 0, 0, 3], stage.address).await;
+    assert!(served(&mut other).await);
+    let mut many = from([127, 0, 0, 9], stage.address).await;
+    assert!(served(&mut many).await);
+    assert_eq!(stage.metric("open_connections").await, 5);
+    // Who stands for many is not counted as one.
+    assert_eq!(stage.metric("clients").await, 2);
+    let mut sixth = from([127, 0, 0, 4], stage.address).await;
+    assert!(ends(&mut sixth).await);
+    assert_eq!(refused(&stage, "Total").await, 1);
+    // All that was served goes on, and who goes makes room.
+    for one in &mut first {
+        assert!(served(one).await);
+    }
+    drop((first, many));
+    eventually("room", || async {
+        stage.metric("open_connections").await == 1
+    })
+    .await;
+    let mut again = from([127, 0, 0, 2], stage.address).await;
+    assert!(served(&mut again).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heads_have_bounds_and_deadlines() {
+    let stage = Stage::with(&[
+        "--first-byte-timeout=1",
+        "--header-timeout=1",
+        "--keepalive-timeout=1",
+        "--max-target-bytes=1000",
+        "--max-header-bytes=2000",
+        "--max-headers=20",
+    ])
+    .await;
+    let get = request("GET", CONSOLE, "/", &[]);
+    // At the bounds.
+    let target = format!("/{}", "a".repeat(999));
+    let large = "a".repeat(1900);
+    for (target, value) in [(target.as_str(), "1"), ("/", large.as_str())] {
+        let mut connection = Connection::open(stage.address).await;
+        let head = request("GET", CONSOLE, target, &[("X", value)]);
+        connection.send(head).await;
+        assert_eq!(connection.answer().await.status, 200);
+    }
+    // Beyond them: told so, although the client goes on sending.
+    let longer = format!("{target}a");
+    let larger = "a".repeat(100_000);
+    let many = [("X", "1"); 20];
+    for (head, status, reason) in [
+        (request("GET", CONSOLE, &longer, &[]), 414, "Target"),
+        (
+            request("GET", CONSOLE, "/", &[("X", &larger)]),
+            431,
+            "Headers",
+        ),
+        (request("GET", CONSOLE, "/", &many), 431, "Headers"),
+        ("\x16\x03\x01\x02\0\x01\0".to_owned(), 400, "Malformed"),
+    ] {
+        let before = refused(&stage, reason).await;
+        let mut connection = Connection::open(stage.address).await;
+        // The proxy may have closed meanwhile.
+        let _ = connection.stream.write_all(head.as_bytes()).await;
+        let answer = connection.answer().await;
+        assert_eq!(answer.status, status, "{}", answer.text());
+        assert_eq!(answer.header("connection"), Some("close"));
+        assert!(ends(&mut connection).await);
+        assert_eq!(refused(&stage, reason).await, before + 1);
+    }
+    // A part of a head, on a new connection and on one that was used.
+    for used in [false, true] {
+        let mut connection = Connection::open(stage.address).await;
+        if used {
+            connection.send(&get).await;
+            assert_eq!(connection.answer().await.status, 200);
+        }
+        connection.send("GET / HTTP/1.1\r\nHo").await;
+        assert_eq!(connection.answer().await.status, 408);
+        assert!(ends(&mut connection).await);
+    }
+    assert_eq!(refused(&stage, "Slow").await, 2);
+    // Nothing at all, likewise.
+    let before = refused(&stage, "Silent").await;
+    let mut silent = Connection::open(stage.address).await;
+    assert!(ends(&mut silent).await);
+    let mut used = Connection::open(stage.address).await;
+    used.send(&get).await;
+    assert_eq!(used.answer().await.status, 200);
+    assert!(ends(&mut used).await);
+    assert_eq!(refused(&stage, "Silent").await, before + 2);
+    // Each of these left its line.
+    let log = stage.log();
+    for status in [400, 408, 414, 431] {
+        let line = format!("access: not a request client=Some(127.0.0.1) status={status} by=Proxy");
+        assert!(log.contains(&line), "{status} in:\n{log}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deadlines_of_heads_cut_nothing_that_has_begun() {
+    let stage = Stage::with(&[
+        "--first-byte-timeout=1",
+        "--header-timeout=1",
+        "--keepalive-timeout=1",
+    ])
+    .await;
+    let (app, _) = stage.serving("app", "dev", 1).await;
+    // An upload that takes longer than a head may, an answer that does, and a stream.
+    let mut upload = stage.begin("POST", "dev", "/", "").await;
+    let mut slow = stage.begin("GET", "dev", "/slow", "").await;
+    let mut events = stage.begin("GET", "dev", "/events", "").await;
+    drop(upload);
+    let host = format!("dev.{CONSOLE}");
+    let cookie = stage.cookie_on("alice", &host);
+    let headers = [
+        ("Cookie", cookie.as_str()),
+        ("Sec-Fetch-Site", "same-origin"),
+        ("Content-Length", "10"),
+    ];
+    upload = Connection::open(stage.address).await;
+    upload
+        .send(format!("{}01234", request("POST", &host, "/", &headers)))
+        .await;
+    assert_eq!(events.head().await.status, 200);
+    assert_eq!(events.chunk().await, b"data: one\n\n");
+    // Once these are closed, the others have outlived all deadlines.
+    let mut silent = Connection::open(stage.address).await;
+    let mut partial = Connection::open(stage.address).await;
+    partial.send("GET").await;
+    assert!(ends(&mut silent).await);
+    assert_eq!(partial.answer().await.status, 408);
+    upload.send("56789").await;
+    assert!(upload.answer().await.text().ends_with("\n0123456789"));
+    app.release();
+    assert_eq!(slow.answer().await.text(), "app\n");
+    assert_eq!(events.chunk().await, b"data: two\n\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_that_are_sent_together_are_answered_in_order() {
+    let stage = Stage::start().await;
+    let (app, _) = stage.serving("app", "dev", 1).await;
+    let host = format!("dev.{CONSOLE}");
+    let cookie = stage.cookie_on("alice", &host);
+    let headers = [
+        ("Cookie", cookie.as_str()),
+        ("Sec-Fetch-Site", "same-origin"),
+    ];
+    let with_body = [headers[0], headers[1], ("Content-Length", "4")];
+    let mut connection = Connection::open(stage.address).await;
+    let all = [
+        request("GET", &host, "/1", &headers),
+        request("POST", &host, "/2", &with_body) + "body",
+        request("GET", &host, "/slow", &headers),
+        request("GET", &host, "/3", &headers),
+    ];
+    connection.send(all.concat()).await;
+    let first = connection.answer().await.text();
+    assert!(first.starts_with("app\nGET /1\n"), "{first}");
+    let second = connection.answer().await.text();
+    assert!(
+        second.starts_with("app\nPOST /2\n") && second.ends_with("\nbody"),
+        "{second}"
+    );
+    // The third waits, and the fourth with it: one more comes meanwhile.
+    eventually("the third", || async { app.requests() == 3 }).await;
+    connection.send(request("GET", &host, "/4", &headers)).await;
+    app.release();
+    assert_eq!(connection.answer().await.text(), "app\n");
+    for nth in [3, 4] {
+        let answer = connection.answer().await.text();
+        assert!(
+            answer.starts_with(&format!("app\nGET /{nth}\n")),
+            "{answer}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_pingora_answers_alone_is_counted() {
+    let stage = Stage::start().await;
+    let get = request("GET", CONSOLE, "/", &[]);
+    for (head, status) in [
+        ("CONNECT x:1 HTTP/1.1\r\nHost: x:1\r\n\r\n".to_owned(), 405),
+        (get.replace("Host:", "Ho st:"), 400),
+    ] {
+        let name = format!("answered_below_total{{status=\"{status}\"}}");
+        let mut connection = Connection::open(stage.address).await;
+        // Not the first one on its connection.
+        connection.send(&get).await;
+        assert_eq!(connection.answer().await.status, 200);
+        assert_eq!(labelled(&stage, &name).await, 0);
+        connection.send(head).await;
+        assert_eq!(connection.answer().await.status, status);
+        assert_eq!(labelled(&stage, &name).await, 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_workspace_takes_no_more_than_its_places() {
+    let stage = Stage::with(&[
+        "--max-requests-per-workspace=2",
+        "--max-sockets-per-workspace=1",
+    ])
+    .await;
+    let (app, _) = stage.serving("app", "dev", 1).await;
+    let (_other, _) = stage.serving("other", "ops", 1).await;
+    let mut slow = Vec::new();
+    for nth in 1..=2 {
+        slow.push(stage.begin("GET", "dev", "/slow", "").await);
+        eventually("the request", || async { app.requests() == nth }).await;
+    }
+    let refused = stage.get("dev", "/").await;
+    assert_eq!(
+        (refused.status, refused.header("retry-after")),
+        (503, Some("5"))
+    );
+    assert_eq!(
+        labelled(&stage, "workspace_full_total{kind=\"request\"}").await,
+        1
+    );
+    // Others have theirs, and sockets have their own.
+    assert_eq!(stage.get("ops", "/").await.status, 200);
+    let host = format!("dev.{CONSOLE}");
+    let cookie = stage.cookie_on("alice", &host);
+    let open = async || {
+        let headers = [
+            ("Cookie", cookie.as_str()),
+            ("Sec-Fetch-Site", "same-origin"),
+            ("Connection", "Upgrade"),
+            ("Upgrade", "websocket"),
+            ("Sec-WebSocket-Version", "13"),
+            ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
+        ];
+        let mut socket = Connection::open(stage.address).await;
+        socket
+            .send(request("GET", &host, "/socket", &headers))
+            .await;
+        let answer = socket.head().await;
+        (answer.status, socket)
+    };
+    let (status, socket) = open().await;
+    assert_eq!(status, 101);
+    assert_eq!(open().await.0, 503);
+    assert_eq!(
+        labelled(&stage, "workspace_full_total{kind=\"socket\"}").await,
+        1
+    );
+    // Places come back: with the answer, and with a client that goes.
+    drop(socket);
+    eventually("a socket's place", || async { open().await.0 == 101 }).await;
+    app.release();
+    for mut one in slow {
+        assert_eq!(one.answer().await.text(), "app\n");
+    }
+    eventually("a request's place", || async {
+        stage.get("dev", "/").await.status == 200
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_stops_says_so_and_loses_nothing() {
+    let mut stage = Stage::with(&["--drain=2", "--stop-timeout=60", "--h2c"]).await;
+    let (app, _) = stage.serving("app", "dev", 1).await;
+    let mut idle = Connection::open(stage.address).await;
+    idle.send(request("GET", CONSOLE, "/", &[])).await;
+    assert_eq!(idle.answer().await.header("connection"), Some("keep-alive"));
+    let mut used = Connection::open(stage.address).await;
+    used.send(request("GET", CONSOLE, "/", &[])).await;
+    used.answer().await;
+    let mut slow = stage.begin("GET", "dev", "/slow", "").await;
+    eventually("the request", || async { app.requests() == 1 }).await;
+    stage.signal("TERM");
+    eventually("readiness off", || async { !stage.is_ready().await }).await;
+    // Until the listener closes, everybody is served, and told to go elsewhere.
+    for connection in [&mut used, &mut Connection::open(stage.address).await] {
+        connection.send(request("GET", CONSOLE, "/", &[])).await;
+        let answer = connection.answer().await;
+        assert_eq!(
+            (answer.status, answer.header("connection")),
+            (200, Some("close"))
+        );
+        assert!(ends(connection).await);
+    }
+    // Then nobody comes in, and who asks for nothing is let go.
+    eventually("a closed listener", || async {
+        TcpStream::connect(stage.address).await.is_err()
+    })
+    .await;
+    assert!(ends(&mut idle).await);
+    // What had begun ends in its own time, and the process with it.
+    assert!(stage.child.try_wait().unwrap().is_none());
+    app.release();
+    let answer = slow.answer().await;
+    assert_eq!(
+        (answer.text().as_str(), answer.header("connection")),
+        ("app\n", Some("close"))
+    );
+    let ended = tokio::time::timeout(crate::PATIENCE, stage.child.wait());
+    assert!(ended.await.expect("it did not end").unwrap().success());
+    let mut rest = [0; 1];
+    assert_eq!(slow.stream.read(&mut rest).await.unwrap_or(0), 0);
+}
+
+/// Asks for a page on a connection of its own, or on one that is kept for as long as the proxy keeps it.
+async fn visit(address: SocketAddr, kept: &mut Option<Connection>) -> Result<(), String> {
+    let mut connection = match kept.take() {
+        Some(connection) => connection,
+        None => Connection {
+            stream: TcpStream::connect(address)
+                .await
+                .map_err(|error| format!("not let in: {error}"))?,
+            buffer: Vec::new(),
+        },
+    };
+    let get = request("GET", CONSOLE, "/", &[]);
+    let sent = connection.stream.write_all(get.as_bytes()).await;
+    sent.map_err(|error| format!("not heard: {error}"))?;
+    let answer = connection
+        .try_answer()
+        .await
+        .ok_or("no answer: the connection was closed")?;
+    if answer.status != 200 {
+        return Err(format!("{}: {}", answer.status, answer.text()));
+    }
+    if answer.header("connection") != Some("close") {
+        *kept = Some(connection);
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proxy_gives_way_to_the_next_and_nobody_is_refused() {
+    let rounds = if crate::is_full_size() { 20 } else { 3 };
+    let flags = ["--reuse-port", "--drain=1", "--stop-timeout=60"];
+    let mut stage = Stage::with(&flags).await;
+    let address = stage.address;
+    let (over, is_over) = tokio::sync::watch::channel(false);
+    let visitors: Vec<_> = (0..8)
+        .map(|nth| {
+            let is_over = is_over.clone();
+            tokio::spawn(async move {
+                let (mut visits, mut kept) = (0u64, None);
+                while !*is_over.borrow() {
+                    visit(address, &mut kept).await?;
+                    visits += 1;
+                    if nth % 2 == 0 {
+                        kept = None;
+                    }
+                }
+                Ok::<_, String>(visits)
+            })
+        })
+        .collect();
+    for _ in 0..rounds {
+        let mut before = stage.succeed().await;
+        signal(&before, "TERM");
+        let ended = tokio::time::timeout(crate::PATIENCE, before.wait()).await;
+        assert!(ended.expect("it did not end").unwrap().success());
+    }
+    over.send(true).unwrap();
+    let mut visits = Vec::new();
+    for visitor in visitors {
+        visits.push(visitor.await.unwrap());
+    }
+    let failed: Vec<_> = visits.iter().filter(|visits| visits.is_err()).collect();
+    assert!(failed.is_empty(), "{failed:?}");
+    let visits: u64 = visits.into_iter().flatten().sum();
+    println!("visits: {visits} over {rounds} restarts");
+    assert!(visits > 100 * rounds, "only {visits} visits");
+}
+
+/// A line of `/proc/PID/status`, in KiB.
+fn memory(stage: &Stage, name: &str) -> u64 {
+    let pid = stage.child.id().unwrap();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let number = line.unwrap().trim_start_matches(':').trim();
+    number.trim_end_matches(" kB").parse().unwrap()
+}
+
+/// Connections that send their heads byte by byte.
+const SLOW: usize = 5000;
+/// Of so many clients.
+const CLIENTS: usize = 25;
+/// What one such connection may cost, in KiB: its task and its buffers, and what the allocator keeps
+/// around them. In the bounds of the flags' defaults it would be 64, once all its head had come.
+const COST: u64 = 12;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn five_thousand_slow_clients_keep_nobody_out() {
+    rlimit::increase_nofile_limit(u64::MAX).unwrap();
+    let each = SLOW / CLIENTS;
+    let stage = Stage::with(&[
+        "--first-byte-timeout=300",
+        "--header-timeout=5",
+        &format!("--max-connections-per-client={each}"),
+    ])
+    .await;
+    let (_app, _) = stage.serving("app", "dev", 1).await;
+    assert_eq!(stage.get("dev", "/").await.status, 200);
+    let before = memory(&stage, "VmRSS");
+    let mut slow = Vec::with_capacity(SLOW);
+    for nth in 0..SLOW {
+        let client = u8::try_from(nth % CLIENTS).unwrap();
+        slow.push(from([127, 0, 1, client], stage.address).await);
+    }
+    let open = i64::try_from(SLOW).unwrap();
+    eventually("all connections", || async {
+        stage.metric("open_connections").await >= open
+    })
+    .await;
+    // No client gets more than its share.
+    let mut more = from([127, 0, 1, 0], stage.address).await;
+    assert!(ends(&mut more).await);
+    assert_eq!(refused(&stage, "Client").await, 1);
+    let slow: Vec<_> = slow
+        .into_iter()
+        .map(|mut slow| {
+            tokio::spawn(async move {
+                slow.send("GET / HTTP/1.1\r\nHost: x\r\nX: ").await;
+                let mut sent = 0;
+                loop {
+                    let answered = async {
+                        slow.stream.readable().await.unwrap();
+                    };
+                    match tokio::time::timeout(Duration::from_millis(500), answered).await {
+                        Ok(()) => break,
+                        Err(_) => {
+                            let _ = slow.stream.try_write(b"x");
+                            sent += 1;
+                        }
+                    }
+                }
+                let status = slow.answer().await.status;
+                (status, sent, ends(&mut slow).await)
+            })
+        })
+        .collect();
+    // Meanwhile others are served, on new connections.
+    let (mut served, mut most) = (0, 0);
+    while refused(&stage, "Slow").await < open {
+        for _ in 0..10 {
+            assert_eq!(stage.get("dev", "/").await.status, 200);
+            served += 1;
+        }
+        most = most.max(memory(&stage, "VmRSS"));
+    }
+    let mut drops = 0;
+    for slow in slow {
+        let (status, sent, ended) = slow.await.unwrap();
+        assert_eq!((status, ended), (408, true));
+        drops += sent;
+    }
+    let grown = most.saturating_sub(before);
+    println!(
+        "{SLOW} slow connections, {drops} drops: {served} requests of others; the proxy grew from {before} by {grown} KiB at most"
+    );
+    assert!(served >= 10);
+    assert!(grown <= COST * SLOW as u64, "{grown} KiB more");
+    eventually("the end of all", || async {
+        stage.metric("open_connections").await == 0
+    })
+    .await;
+    assert_eq!(stage.metric("clients").await, 0);
+}
