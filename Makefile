@@ -69,7 +69,7 @@ crash: deps-build ## 200,000 crash schedules of the upgrade engine, each from it
 SECONDS_EACH ?= 60
 
 .PHONY: fuzz
-fuzz: deps-build ## Mutated tokens, cookies, headers and key sets for a minute each: no panic, none accepted
+fuzz: deps-build ## Mutated tokens, cookies, headers, heads and key sets for a minute each: no panic, none accepted
 	NOGOO9_FUZZ_SECONDS=$(SECONDS_EACH) \
 	  $(CARGO) test -p nogoo9-identity --test it fuzz:: -- --nocapture --test-threads=2
 	NOGOO9_FUZZ_SECONDS=$(SECONDS_EACH) \

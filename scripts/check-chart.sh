@@ -22,7 +22,8 @@ everything=(--set sampleTemplate.enabled=true --set ingress.enabled=true --set i
   --set oidc.scopesClaim=scp --set 'oidc.extraIssuers={https://login.example.net}'
   --set oidc.sharedSecret.issuer=urn:example:old --set oidc.sharedSecret.existingSecret=shared
   --set sessions.length=3600 --set sessions.keyRotation=31536000 --set 'sessions.roles={team-*}'
-  --set limits.authFailuresPerMinute=0 --set 'limits.trustedProxies={10.0.0.0/8,fd00::/8}'
+  --set limits.authFailuresPerMinute=0 --set 'limits.trustedProxies={10.0.0.0/8,fd00::/8}' \
+  --set limits.proxyProtocol=true --set limits.connectionsPerClient=0
   --set proxy.nodeSelector.disk=ssd --set control.nodeSelector.disk=ssd --set 'image.pullSecrets={a}'
   --set 'proxy.extraArgs={--hold-max=5}' --set commonLabels.team=edge --set proxy.podLabels.a=b)
 fail=0

@@ -14,6 +14,11 @@ args:
 {{- range .Values.limits.trustedProxies }}
   - {{ printf "--trusted-proxies=%s" . | quote }}
 {{- end }}
+{{- if .Values.limits.proxyProtocol }}
+  - --proxy-protocol=true
+{{- end }}
+  - --max-connections={{ int .Values.limits.connections }}
+  - --max-connections-per-client={{ int .Values.limits.connectionsPerClient }}
   - --hold-timeout={{ .Values.proxy.holdTimeout }}
   - --recreate-hold-timeout={{ .Values.proxy.recreateHoldTimeout }}
   - --drain={{ .Values.proxy.drain }}
