@@ -5,6 +5,7 @@
 //! client is counted; what it goes over is set up ([`wire`]); and each head of an HTTP/1 request is
 //! awaited, with its deadlines and bounds ([`head`], [`connection`]), before Pingora is asked.
 
+pub mod chunks;
 pub mod connection;
 pub mod count;
 pub mod head;
@@ -221,9 +222,8 @@ impl Acceptor {
             let Some((stream, persistent)) = served.map(|served| served.consume()) else {
                 return;
             };
-            let Some(again) = connection::take(stream) else {
-                return;
-            };
+            let again = connection::take(stream).filter(|again| again.may_go_on());
+            let Some(again) = again else { return };
             kept = persistent;
             let idle = self.limits.deadlines.idle;
             let closing = self.stops.closing.cancelled();

@@ -36,7 +36,6 @@ use nogoo9_runtime::client::TrustedProxies;
 use nogoo9_runtime::limit::Failures;
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::protocols::Digest;
-use pingora::protocols::http::ServerSession;
 use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType};
@@ -102,14 +101,6 @@ pub struct Edge {
     pub sockets: TaskTracker,
 }
 
-/// Requests that follow before the answer are kept until it is their turn (RFC 9112, section 9.3.2);
-/// otherwise they would be dropped, and the connection with them.
-fn pipelined(session: &mut Session) {
-    if let ServerSession::H1(client) = session.as_downstream_mut() {
-        client.set_pipelining_enabled(true);
-    }
-}
-
 #[async_trait]
 impl ProxyHttp for Edge {
     type CTX = Context;
@@ -125,7 +116,6 @@ impl ProxyHttp for Edge {
     ) -> pingora::Result<bool> {
         crate::accept::reached(session);
         session.set_write_timeout(Some(CLIENT_WRITE));
-        pipelined(session);
         ctx.client = self.client(session);
         let mut decision = self
             .gate

@@ -6,6 +6,7 @@
 //! that is awaited: so a client may send several at once, one after another is answered, and a client
 //! that leaves meanwhile is still noticed.
 
+use super::chunks::Chunks;
 use super::count::Admitted;
 use super::head::{Body, Bounds, Head, Scanner, Unacceptable};
 use super::wire::Wire;
@@ -90,14 +91,25 @@ pub enum Lost {
     NotHttp2,
 }
 
+/// What Pingora may read of what comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Due {
+    /// So many bytes: what is left of a head, or of a body whose length is known.
+    Bytes(u64),
+    /// What is left of a head, and then chunks.
+    Chunks(usize, Chunks),
+    /// All that comes.
+    All,
+}
+
 /// A connection from its first request on.
 #[derive(Debug)]
 pub struct Connection {
     wire: BufWriter<Wire>,
     /// What has come and was not handed on yet.
     buffer: BytesMut,
-    /// Bytes that may be handed on before the next head is awaited; `None`: all that come.
-    allowed: Option<u64>,
+    /// What may be handed on before the next head is awaited.
+    due: Due,
     /// Whether the request has come to our hooks, or its answer was noted: Pingora answers some alone.
     noted: AtomicBool,
     metrics: Metrics,
@@ -125,7 +137,7 @@ impl Connection {
         Self {
             wire: BufWriter::with_capacity(WRITE_BUFFER, wire),
             buffer: BytesMut::new(),
-            allowed: None,
+            due: Due::All,
             noted: AtomicBool::new(true),
             metrics,
             alpn: ALPN::H1,
@@ -158,7 +170,7 @@ impl Connection {
             match (speaks, self.preface()) {
                 (Speaks::Http2 | Speaks::Either, Some(true)) => {
                     self.alpn = ALPN::H2;
-                    self.allowed = None;
+                    self.due = Due::All;
                     return Ok(Came::Http2);
                 }
                 (Speaks::Http2, Some(false)) => return Err(Lost::NotHttp2),
@@ -200,9 +212,10 @@ impl Connection {
 
     /// From here on the request is Pingora's.
     fn hand_on(&mut self, head: Head) {
-        self.allowed = match head.body {
-            Body::Bytes(body) => Some(body.saturating_add(head.length as u64)),
-            Body::Open => None,
+        self.due = match head.body {
+            Body::Bytes(body) => Due::Bytes(body.saturating_add(head.length as u64)),
+            Body::Chunked => Due::Chunks(head.length, Chunks::default()),
+            Body::Open => Due::All,
         };
         *self.noted.get_mut() = false;
     }
@@ -236,10 +249,16 @@ impl Connection {
         Poll::Ready(Ok(came))
     }
 
+    /// Whether another request may follow: it is known where the last one ended.
+    #[must_use]
+    pub fn may_go_on(&self) -> bool {
+        self.due.is_over()
+    }
+
     /// Lets everything through from now on, as another protocol needs it. Returns how many bytes the
     /// client has sent already.
     fn release(&mut self) -> usize {
-        self.allowed = None;
+        self.due = Due::All;
         self.buffer.len()
     }
 
@@ -329,36 +348,73 @@ impl AsyncRead for Connection {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        let room = match this.allowed {
-            Some(0) => {
-                // What is read here looks whether the client is still there. If it sends its next
-                // request, it is.
-                while this.buffer.is_empty() {
-                    if ready!(this.poll_fill(cx))? == 0 {
-                        return Poll::Ready(Ok(()));
-                    }
-                }
-                return Poll::Pending;
+        while this.buffer.is_empty() && this.due.ahead() == 0 {
+            // Where the request has ended, who reads looks whether the client is still there: if it
+            // sends its next one, it is.
+            if ready!(this.poll_fill(cx))? == 0 {
+                return Poll::Ready(Ok(()));
             }
-            Some(allowed) => usize::try_from(allowed).unwrap_or(usize::MAX),
-            None => usize::MAX,
-        };
-        let came = if this.buffer.is_empty() {
-            ready!(this.poll_part(cx, buf, room))?
-        } else {
-            let came = room.min(buf.remaining()).min(this.buffer.len());
-            buf.put_slice(this.buffer.get(..came).unwrap_or_default());
-            this.buffer.advance(came);
-            if this.buffer.is_empty() {
-                // Nobody needs its memory while a body flows, or while the connection is idle.
-                this.buffer = BytesMut::new();
-            }
-            came
-        };
-        if let Some(allowed) = &mut this.allowed {
-            *allowed -= came as u64;
+        }
+        if this.due.is_over() {
+            return Poll::Pending;
+        }
+        if this.buffer.is_empty() {
+            let room = this.due.ahead();
+            let came = ready!(this.poll_part(cx, buf, room))?;
+            let filled = buf.filled();
+            let came = filled.get(filled.len() - came..).unwrap_or_default();
+            this.due.take(came);
+            return Poll::Ready(Ok(()));
+        }
+        let most = buf.remaining().min(this.buffer.len());
+        let came = this.due.take(this.buffer.get(..most).unwrap_or_default());
+        buf.put_slice(this.buffer.get(..came).unwrap_or_default());
+        this.buffer.advance(came);
+        if this.buffer.is_empty() {
+            // Nobody needs its memory while a body flows, or while the connection is idle.
+            this.buffer = BytesMut::new();
         }
         Poll::Ready(Ok(()))
+    }
+}
+
+impl Due {
+    /// How many of these bytes, the next ones, are due.
+    fn take(&mut self, bytes: &[u8]) -> usize {
+        match self {
+            Self::Bytes(left) => {
+                let due = usize::try_from(*left)
+                    .unwrap_or(usize::MAX)
+                    .min(bytes.len());
+                *left = left.saturating_sub(due as u64);
+                due
+            }
+            Self::Chunks(head, chunks) => {
+                let of_head = bytes.len().min(*head);
+                *head -= of_head;
+                of_head + chunks.take(bytes.get(of_head..).unwrap_or_default())
+            }
+            Self::All => bytes.len(),
+        }
+    }
+
+    /// How many of the next bytes are due in any case.
+    fn ahead(&self) -> usize {
+        match self {
+            Self::Bytes(left) => usize::try_from(*left).unwrap_or(usize::MAX),
+            Self::Chunks(0, chunks) => chunks.ahead(),
+            Self::Chunks(head, _) => *head,
+            Self::All => usize::MAX,
+        }
+    }
+
+    /// Whether nothing is due until the next request is awaited.
+    fn is_over(&self) -> bool {
+        match self {
+            Self::Bytes(left) => *left == 0,
+            Self::Chunks(head, chunks) => *head == 0 && chunks.is_done(),
+            Self::All => false,
+        }
     }
 }
 

@@ -41,7 +41,9 @@ pub enum Unacceptable {
 pub enum Body {
     /// So many bytes.
     Bytes(u64),
-    /// Nobody can tell from the head: chunks, another protocol, or something that is refused anyway.
+    /// Chunks.
+    Chunked,
+    /// Nobody can tell from the head: another protocol, or something that is refused anyway.
     Open,
 }
 
@@ -65,6 +67,7 @@ pub struct Scanner {
     section: Option<usize>,
     fields: usize,
     length: Option<u64>,
+    chunked: bool,
     open: bool,
 }
 
@@ -130,14 +133,23 @@ impl Scanner {
             let length = digits(value);
             self.open |= length.is_none() || self.length.is_some_and(|said| Some(said) != length);
             self.length = length;
-        } else if is("transfer-encoding") || is("upgrade") {
-            self.open = true;
+        } else if is("transfer-encoding") {
+            let last = value.rsplit(|byte| matches!(byte, b',' | b':')).next();
+            let chunks = last.unwrap_or_default().trim_ascii();
+            self.open |= self.chunked || !chunks.eq_ignore_ascii_case(b"chunked");
+            self.chunked = true;
+        } else if is("upgrade") {
+            let other = value.to_ascii_lowercase();
+            // Nothing else is ever switched to.
+            self.open |= other.windows(9).any(|part| part == b"websocket");
         }
     }
 
     fn body(&self) -> Body {
         if self.open {
             Body::Open
+        } else if self.chunked {
+            Body::Chunked
         } else {
             Body::Bytes(self.length.unwrap_or(0))
         }

@@ -36,7 +36,7 @@ async fn next(connection: &mut Connection, speaks: Speaks) -> Result<Came, Lost>
 /// All that may be read before the next request is awaited.
 async fn handed_on(connection: &mut Connection) -> Vec<u8> {
     let mut read = Vec::new();
-    while connection.allowed != Some(0) {
+    while !connection.due.is_over() {
         let mut part = [0; 7];
         let n = connection.read(&mut part).await.unwrap();
         read.extend_from_slice(&part[..n]);
@@ -47,15 +47,17 @@ async fn handed_on(connection: &mut Connection) -> Vec<u8> {
 #[tokio::test]
 async fn requests_that_came_together_are_handed_on_one_by_one() {
     let (mut client, mut connection) = pair().await;
-    let (get, post) = (
+    let (get, post, chunks) = (
         "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
         "POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nthe body.",
+        "PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nthe body.\r\n0\r\n\r\n",
     );
+    let requests = [get, post, chunks, get, chunks, chunks, post];
     client
-        .write_all([get, post, get].concat().as_bytes())
+        .write_all(requests.concat().as_bytes())
         .await
         .unwrap();
-    for request in [get, post, get] {
+    for request in requests {
         assert_eq!(
             next(&mut connection, Speaks::Http1).await,
             Ok(Came::Request)
@@ -81,24 +83,26 @@ async fn a_body_arrives_as_it_was_sent_and_no_further() {
     let body: Vec<u8> = (0..200_000u32).map(|n| n.to_le_bytes()[0]).collect();
     let head = format!("PUT / HTTP/1.1\r\nContent-Length: {}\r\n\r\n", body.len());
     let whole = [head.as_bytes(), &body].concat();
-    let sending = tokio::spawn({
-        let whole = whole.clone();
-        async move {
-            client.write_all(&whole).await.unwrap();
-            client.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
-            client
+    arrives(&mut client, &mut connection, whole).await;
+    let head = "PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n30D40\r\n";
+    let whole = [head.as_bytes(), &body, b"\r\n0\r\n\r\n"].concat();
+    arrives(&mut client, &mut connection, whole).await;
+}
+
+/// Sends a request, and another one after it.
+async fn arrives(client: &mut TcpStream, connection: &mut Connection, whole: Vec<u8>) {
+    let follower = b"GET / HTTP/1.1\r\n\r\n";
+    let sending = async {
+        client.write_all(&whole).await.unwrap();
+        client.write_all(follower).await.unwrap();
+    };
+    let receiving = async {
+        for wanted in [&whole[..], follower] {
+            assert_eq!(next(connection, Speaks::Http1).await, Ok(Came::Request));
+            assert!(handed_on(connection).await == wanted);
         }
-    });
-    assert_eq!(
-        next(&mut connection, Speaks::Http1).await,
-        Ok(Came::Request)
-    );
-    assert!(handed_on(&mut connection).await == whole);
-    let _client = sending.await.unwrap();
-    assert_eq!(
-        next(&mut connection, Speaks::Http1).await,
-        Ok(Came::Request)
-    );
+    };
+    tokio::join!(sending, receiving);
 }
 
 #[tokio::test]

@@ -66,6 +66,17 @@ fn heads_and_what_follows_them() {
             38,
             Body::Open,
         ),
+        (
+            "P / HTTP/1.1\r\nTransfer-Encoding: a, Chunked \r\n\r\n",
+            48,
+            Body::Chunked,
+        ),
+        (
+            "P / HTTP/1.1\r\nTransfer-Encoding:chunked\r\nContent-Length: 1\r\n\r\n",
+            62,
+            Body::Chunked,
+        ),
+        ("G / HTTP/1.1\r\nUpgrade: h2c\r\n\r\n", 30, Body::Bytes(0)),
         ("G / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n", 36, Body::Open),
         ("G / HTTP/1.1\r\n folded\r\n\r\n", 25, Body::Open),
     ] {
