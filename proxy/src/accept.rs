@@ -27,7 +27,7 @@ use pingora::protocols::http::ServerSession;
 use pingora::proxy::HttpProxy;
 use pingora::server::ShutdownWatch;
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -62,6 +62,8 @@ pub struct Limits {
     pub bounds: Bounds,
     /// How much may go on in one workspace.
     pub busy: busy::Bounds,
+    /// Largest body of a request, in bytes; `None`: any.
+    pub max_body: Option<NonZeroU64>,
 }
 
 /// How the accept layer is told to stop.

@@ -40,6 +40,7 @@ use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType};
 use std::os::fd::RawFd;
+use std::num::NonZeroU64;
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
@@ -93,6 +94,8 @@ pub struct Edge {
     pub holds: Holds,
     /// How much goes on in one workspace.
     pub busy: Bounds,
+    /// Largest body of a request, in bytes; `None`: any.
+    pub max_body: Option<NonZeroU64>,
     /// What is counted.
     pub metrics: Metrics,
     /// What may be repeated, in all.
@@ -117,6 +120,9 @@ impl ProxyHttp for Edge {
         crate::accept::reached(session);
         session.set_write_timeout(Some(CLIENT_WRITE));
         ctx.client = self.client(session);
+        if self.is_too_large(session.req_header()) {
+            return self.reply(session, ctx, &Reply::too_large()).await;
+        }
         let mut decision = self
             .gate
             .decide(session.req_header(), self.clock.now(), false);
@@ -306,6 +312,10 @@ impl ProxyHttp for Edge {
         // HTTP/1 pod, and spoil the connection for whoever uses it next.
         if end_of_stream && body.as_ref().is_some_and(Bytes::is_empty) {
             *body = None;
+        }
+        ctx.body += body.as_ref().map_or(0, |body| body.len() as u64);
+        if self.exceeds(ctx.body) {
+            return Error::e_explain(answer::TOO_LARGE, "the body is too large");
         }
         ctx.data();
         if !self.flows_on(session.req_header(), ctx) {

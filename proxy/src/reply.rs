@@ -224,6 +224,15 @@ impl Reply {
         )
     }
 
+    /// The body is larger than it may be (`--max-body-bytes`).
+    #[must_use]
+    pub fn too_large() -> Self {
+        Self::json(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            &serde_json::json!({"code": "too_large", "message": "The request's body is larger than this server takes."}),
+        )
+    }
+
     /// The workspace's answer broke off, or made no sense.
     #[must_use]
     pub fn bad_gateway(html: bool) -> Self {

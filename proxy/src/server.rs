@@ -257,6 +257,7 @@ pub fn edge(settings: &Settings, shared: Shared) -> anyhow::Result<Edge> {
         renewals,
         clock,
         busy: settings.accept.busy,
+        max_body: settings.accept.max_body,
         max_bearer_age: settings.max_bearer_age,
         socket_idle: settings.sockets.idle,
         trusted: settings.trusted.clone(),

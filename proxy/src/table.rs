@@ -7,8 +7,8 @@
 
 mod writer;
 
-use crate::retry::{Budget, Rate};
 use crate::busy::Going;
+use crate::retry::{Budget, Rate};
 use arc_swap::ArcSwap;
 use nogoo9_model::access::Visibility;
 use nogoo9_model::origins::AllowedOrigins;

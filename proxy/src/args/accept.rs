@@ -7,7 +7,7 @@ use crate::busy;
 use clap::Args as Group;
 use nogoo9_runtime::client::TrustedProxies;
 use nogoo9_runtime::config::Problems;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 
 /// Bounds of connections and of the heads of requests.
 #[derive(Debug, Clone, Default, Group)]
@@ -51,6 +51,9 @@ pub struct AcceptArgs {
     /// Most header lines of an HTTP/1 request. [default: 200]
     #[arg(long, env = "NOGOO9_MAX_HEADERS", value_name = "N")]
     pub max_headers: Option<String>,
+    /// Largest body of a request, in bytes; 0: any. WebSockets have no bound. [default: 0]
+    #[arg(long, env = "NOGOO9_MAX_BODY_BYTES", value_name = "BYTES")]
+    pub max_body_bytes: Option<String>,
     /// Most requests, streams among them, that go on in one workspace at once; one more gets 503.
     /// [default: 2000]
     #[arg(long, env = "NOGOO9_MAX_REQUESTS_PER_WORKSPACE", value_name = "N")]
@@ -77,6 +80,7 @@ impl AcceptArgs {
             max_target_bytes,
             max_header_bytes,
             max_headers,
+            max_body_bytes,
             max_requests_per_workspace,
             max_sockets_per_workspace,
         } = self;
@@ -90,6 +94,12 @@ impl AcceptArgs {
             );
         }
         let reuse_port = problems.switch("reuse-port", reuse_port.as_deref(), false);
+        let body = problems.number(
+            "max-body-bytes",
+            max_body_bytes.as_deref(),
+            0,
+            (0, u64::MAX),
+        );
         let mut number = |flag: &str, value: &Option<String>, default, range| {
             problems
                 .number(flag, value.as_deref(), default, range)
@@ -148,6 +158,7 @@ impl AcceptArgs {
                 requests: requests?,
                 sockets: sockets?,
             },
+            max_body: NonZeroU64::new(body?),
         })
     }
 }

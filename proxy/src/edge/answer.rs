@@ -11,11 +11,11 @@ use crate::metrics::{HoldEnd, HoldLabels};
 use crate::reply::{Reply, TRANSPORT_SECURITY};
 use crate::sessions::Kind;
 use http::Method;
-use http::header::{SET_COOKIE, STRICT_TRANSPORT_SECURITY};
+use http::header::{CONTENT_LENGTH, SET_COOKIE, STRICT_TRANSPORT_SECURITY};
 use nogoo9_identity::Verified;
 use nogoo9_identity::session::RENEW_AHEAD;
 use nogoo9_model::UnixSeconds;
-use pingora::http::ResponseHeader;
+use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::proxy::Session;
 use pingora::{Error, ErrorSource, ErrorType};
 
@@ -23,7 +23,22 @@ use pingora::{Error, ErrorSource, ErrorType};
 /// end, since clocks differ, and what was let in is answered in full.
 const LEAST_ANSWER: UnixSeconds = 60;
 
+/// A body that has turned out to be larger than it may be.
+pub(super) const TOO_LARGE: ErrorType = ErrorType::HTTPStatus(413);
+
 impl Edge {
+    /// Whether a request announces a body that is larger than it may be.
+    pub(super) fn is_too_large(&self, request: &RequestHeader) -> bool {
+        let length = request.headers.get(CONTENT_LENGTH);
+        let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
+        length.is_some_and(|length: u64| self.exceeds(length))
+    }
+
+    /// Whether so many bytes of a body are too many.
+    pub(super) fn exceeds(&self, bytes: u64) -> bool {
+        self.max_body.is_some_and(|most| bytes > most.get())
+    }
+
     /// Picks a pod for a request that may go to one, and holds it until there is one.
     pub(super) async fn open(
         &self,
@@ -115,6 +130,9 @@ impl Edge {
     }
 
     pub(super) fn failure_reply(&self, e: &Error, ctx: &Context) -> Reply {
+        if *e.etype() == TOO_LARGE {
+            return Reply::too_large();
+        }
         if *e.esource() == ErrorSource::Downstream {
             return match e.etype() {
                 ErrorType::ReadTimedout => Reply::timed_out(),

@@ -41,6 +41,8 @@ pub struct Context {
     pub(super) riding: Option<Riding>,
     /// Whether that has ended meanwhile.
     pub(super) over: bool,
+    /// Bytes of its body that have come.
+    pub(super) body: u64,
     /// Its place among what goes on in its workspace.
     pub(super) busy: Option<Busy>,
 }
@@ -144,6 +146,7 @@ impl Context {
             wants_html: false,
             riding: None,
             over: false,
+            body: 0,
             busy: None,
         }
     }

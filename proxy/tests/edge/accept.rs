@@ -397,6 +397,38 @@ async fn one_workspace_takes_no_more_than_its_places() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn bodies_have_a_bound_where_one_is_set() {
+    let stage = Stage::with(&["--max-body-bytes=10"]).await;
+    let (app, _) = stage.serving("app", "dev", 1).await;
+    let host = format!("dev.{CONSOLE}");
+    let cookie = stage.cookie_on("alice", &host);
+    for (framing, body, status) in [
+        (("Content-Length", "10"), "0123456789", 200),
+        (("Transfer-Encoding", "chunked"), "a\r\n0123456789\r\n0\r\n\r\n", 200),
+        // Before it is sent, and before the pod hears of it.
+        (("Content-Length", "11"), "", 413),
+        (("Transfer-Encoding", "chunked"), "a\r\n0123456789\r\n1\r\n0\r\n", 413),
+    ] {
+        let headers = [
+            ("Cookie", cookie.as_str()),
+            ("Sec-Fetch-Site", "same-origin"),
+            framing,
+        ];
+        let mut connection = Connection::open(stage.address).await;
+        connection
+            .send(request("POST", &host, "/", &headers) + body)
+            .await;
+        let answer = connection.answer().await;
+        assert_eq!(answer.status, status, "{framing:?} {}", answer.text());
+        if status == 413 {
+            assert_eq!(answer.header("connection"), Some("close"));
+        }
+    }
+    assert!(app.requests() <= 3);
+    assert_eq!(stage.get("dev", "/").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn who_stops_says_so_and_loses_nothing() {
     let mut stage = Stage::with(&["--drain=2", "--stop-timeout=60", "--h2c"]).await;
     let (app, _) = stage.serving("app", "dev", 1).await;

@@ -65,7 +65,7 @@ impl Wiring<'_> {
             "--proxy-admin",
             format!("http://{}", self.proxy_admin),
         );
-        unlimited(&mut args, &self.options.control_flags);
+        unlimited(&mut args, &self.options.control_flags, FAILURES);
         args.extend(self.options.control_flags.iter().map(OsString::from));
         let program = self.options.programs.control.clone();
         self.guarded(CONTROL, program, args, Duration::from_secs(10))
@@ -83,7 +83,8 @@ impl Wiring<'_> {
         // There is no load balancer that would have to look elsewhere first.
         flag(&mut args, "--drain", "0");
         flag(&mut args, "--stop-timeout", "5");
-        unlimited(&mut args, &self.options.proxy_flags);
+        unlimited(&mut args, &self.options.proxy_flags, FAILURES);
+        unlimited(&mut args, &self.options.proxy_flags, CONNECTIONS);
         args.extend(self.options.proxy_flags.iter().map(OsString::from));
         let program = self.options.programs.proxy.clone();
         self.guarded(PROXY, program, args, Duration::from_secs(10))
@@ -129,12 +130,13 @@ impl Wiring<'_> {
     }
 }
 
-/// Failures are not limited by address, since everybody here has the same one; unless that is asked
-/// for.
-fn unlimited(args: &mut Vec<OsString>, asked: &[String]) {
-    const FLAG: &str = "--auth-failures-per-minute";
-    if !asked.iter().any(|one| one.starts_with(FLAG)) {
-        flag(args, FLAG, "0");
+const FAILURES: &str = "--auth-failures-per-minute";
+const CONNECTIONS: &str = "--max-connections-per-client";
+
+/// Nothing is limited by address, since everybody here has the same one; unless that is asked for.
+fn unlimited(args: &mut Vec<OsString>, asked: &[String], name: &str) {
+    if !asked.iter().any(|one| one.starts_with(name)) {
+        flag(args, name, "0");
     }
 }
 
