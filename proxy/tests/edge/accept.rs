@@ -404,10 +404,18 @@ async fn bodies_have_a_bound_where_one_is_set() {
     let cookie = stage.cookie_on("alice", &host);
     for (framing, body, status) in [
         (("Content-Length", "10"), "0123456789", 200),
-        (("Transfer-Encoding", "chunked"), "a\r\n0123456789\r\n0\r\n\r\n", 200),
+        (
+            ("Transfer-Encoding", "chunked"),
+            "a\r\n0123456789\r\n0\r\n\r\n",
+            200,
+        ),
         // Before it is sent, and before the pod hears of it.
         (("Content-Length", "11"), "", 413),
-        (("Transfer-Encoding", "chunked"), "a\r\n0123456789\r\n1\r\n0\r\n", 413),
+        (
+            ("Transfer-Encoding", "chunked"),
+            "a\r\n0123456789\r\n1\r\n0\r\n",
+            413,
+        ),
     ] {
         let headers = [
             ("Cookie", cookie.as_str()),
