@@ -242,4 +242,50 @@ mod tests {
         assert!(parse(b"HTTP/1.1 101 Swit").unwrap().is_none());
         assert!(parse(b"SSH-2.0-x\r\n\r\n").is_err());
     }
+
+    /// A pod whose 101, and first frame, are in the socket before our request is sent.
+    #[tokio::test]
+    async fn an_answer_that_is_there_already_is_the_answer() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let said =
+            b"HTTP/1.1 101 X\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: y\r\n\r\n\x81\x02hi";
+        let request = request(&[("host", "dev.localhost"), ("sec-websocket-key", "x")]);
+        for _ in 0..200 {
+            let (pod, accepted) = tokio::join!(connect(address), listener.accept());
+            let (pod, mut accepted) = (pod.unwrap(), accepted.unwrap().0);
+            accepted.write_all(said).await.unwrap();
+            let mut seen = [0; 128];
+            while pod.peek(&mut seen).await.unwrap() < said.len() {}
+            let answer = handshake(pod, &request).await.unwrap();
+            let Answer::Switched { mut pod, early, .. } = answer else {
+                panic!("{answer:?}");
+            };
+            assert_eq!(early, b"\x81\x02hi".as_slice());
+            // And the request has come, too.
+            let mut asked = [0; 18];
+            accepted.read_exact(&mut asked).await.unwrap();
+            assert_eq!(&asked, b"GET /socket?x=1 HT");
+            pod.write_all(b"up").await.unwrap();
+        }
+    }
+
+    /// A pod that refuses before it has read the request, and is gone.
+    #[tokio::test]
+    async fn a_refusal_is_heard_although_the_pod_has_closed() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (pod, accepted) = tokio::join!(connect(address), listener.accept());
+        let (pod, mut accepted) = (pod.unwrap(), accepted.unwrap().0);
+        let said = b"HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\nno";
+        accepted.write_all(said).await.unwrap();
+        drop(accepted);
+        let request = request(&[("host", "dev.localhost")]);
+        let Answer::Refused { head, mut body } = handshake(pod, &request).await.unwrap() else {
+            panic!("it has switched");
+        };
+        assert_eq!(head.status, StatusCode::FORBIDDEN);
+        assert_eq!(body.next().await.unwrap().unwrap(), b"no".as_slice());
+        assert!(body.next().await.unwrap().is_none());
+    }
 }

@@ -437,7 +437,7 @@ async fn idle_sockets_cost_little() {
         rest(&mut stream).await;
     })
     .await;
-    let (stage, opening) = stage_with(&[], &pod).await;
+    let (stage, opening) = stage_with(&["--max-connections-per-client", "0"], &pod).await;
     // What the first ones cost is the runtime's.
     let mut sockets = Vec::new();
     for _ in 0..200 {
