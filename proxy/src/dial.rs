@@ -80,11 +80,16 @@ impl Attempts {
         self.made
     }
 
-    /// The next step with this route.
+    /// The next step with this route, for a request that follows a certain pod if it can.
     #[must_use]
-    pub fn next(&self, route: &Route) -> Next {
+    pub fn next(&self, route: &Route, follows: Option<&Arc<Backend>>) -> Next {
         if self.made >= MAX_ATTEMPTS {
             return Next::GiveUp;
+        }
+        if let Some(pod) = follows
+            && !self.ever.contains(&pod.uid)
+        {
+            return Next::Dial(pod.clone(), Duration::ZERO);
         }
         let failures = |pod: &Arc<Backend>| {
             self.failed
@@ -122,6 +127,7 @@ mod tests {
             pool: 0,
             strip_prefix: true,
             identity_headers: true,
+            affinity: false,
         })
     }
 
@@ -134,6 +140,7 @@ mod tests {
             backends: uids.iter().map(|uid| pod(uid)).collect(),
             status: Status::Serving,
             recreating: false,
+            progress: Default::default(),
         }
     }
 
@@ -151,10 +158,10 @@ mod tests {
         let mut attempts = Attempts::default();
         let mut seen = Vec::new();
         for uid in ["new", "new", "old", "older"] {
-            seen.push(short(&attempts.next(&route)));
+            seen.push(short(&attempts.next(&route, None)));
             attempts.failed(&Arc::from(uid));
         }
-        seen.push(short(&attempts.next(&route)));
+        seen.push(short(&attempts.next(&route, None)));
         assert_eq!(seen, ["new 0", "new 100", "old 0", "older 0", "hold"]);
     }
 
@@ -167,21 +174,35 @@ mod tests {
         }
         for _ in 0..3 {
             attempts.again();
-            assert_eq!(short(&attempts.next(&both)), "new 0");
+            assert_eq!(short(&attempts.next(&both, None)), "new 0");
             attempts.failed(&Arc::from(new));
-            assert_eq!(short(&attempts.next(&both)), "new 100");
+            assert_eq!(short(&attempts.next(&both, None)), "new 100");
             attempts.failed(&Arc::from(new));
-            assert_eq!(short(&attempts.next(&both)), "hold");
+            assert_eq!(short(&attempts.next(&both, None)), "hold");
         }
         attempts.changed();
         attempts.failed(&Arc::from(new));
         attempts.failed(&Arc::from(new));
-        assert_eq!(short(&attempts.next(&both)), "hold", "nor by another route");
         assert_eq!(
-            short(&attempts.next(&route(&["old"]))),
+            short(&attempts.next(&both, None)),
+            "hold",
+            "nor by another route"
+        );
+        assert_eq!(
+            short(&attempts.next(&route(&["old"]), None)),
             "old 0",
             "it is the active one"
         );
+    }
+
+    #[test]
+    fn what_is_followed_comes_first_and_once() {
+        let route = route(&["new", "old"]);
+        let old = route.backends[1].clone();
+        let mut attempts = Attempts::default();
+        assert_eq!(short(&attempts.next(&route, Some(&old))), "old 0");
+        attempts.failed(&old.uid);
+        assert_eq!(short(&attempts.next(&route, Some(&old))), "new 0");
     }
 
     #[test]
@@ -200,11 +221,11 @@ mod tests {
     #[test]
     fn no_pods_is_a_hold_and_attempts_end() {
         let mut attempts = Attempts::default();
-        assert_eq!(short(&attempts.next(&route(&[]))), "hold");
+        assert_eq!(short(&attempts.next(&route(&[]), None)), "hold");
         for _ in 0..MAX_ATTEMPTS {
             attempts.failed(&Arc::from("a"));
             attempts.again();
         }
-        assert_eq!(short(&attempts.next(&route(&["a"]))), "give up");
+        assert_eq!(short(&attempts.next(&route(&["a"]), None)), "give up");
     }
 }

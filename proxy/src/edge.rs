@@ -5,9 +5,11 @@ mod again;
 mod answer;
 mod claim;
 mod context;
+mod follow;
 mod line;
 mod personal;
 mod pick;
+mod progress;
 mod refusal;
 mod renew;
 mod socket;
@@ -96,6 +98,8 @@ pub struct Edge {
     pub busy: Bounds,
     /// Largest body of a request, in bytes; `None`: any.
     pub max_body: Option<NonZeroU64>,
+    /// Streams of events that waiting pages follow.
+    pub streams: Holds,
     /// What is counted.
     pub metrics: Metrics,
     /// What may be repeated, in all.
@@ -332,6 +336,7 @@ impl ProxyHttp for Edge {
     ) -> pingora::Result<()> {
         // Here, since Pingora makes chunks of such an answer.
         ctx.ends_with_connection(response);
+        Self::holds_stream(response, ctx);
         Ok(())
     }
 

@@ -144,6 +144,7 @@ impl Gate {
             Some("login") if place.mode == Mode::Host => return Decision::Control { host },
             None => Wants::Page,
             Some("status") => Wants::Status,
+            Some("events") if request.method == Method::GET => Wants::Events,
             Some("start") if request.method == Method::POST => Wants::Start,
             Some(_) => return Decision::Reply(self.not_found(is_navigation(request))),
         };
@@ -155,7 +156,7 @@ impl Gate {
         }
         let html = match wants {
             Wants::Start => is_document(request),
-            Wants::Page | Wants::Status => is_navigation(request),
+            Wants::Page | Wants::Status | Wants::Events => is_navigation(request),
         };
         let nobody = || {
             if !html {
@@ -163,7 +164,7 @@ impl Gate {
             }
             let back = match wants {
                 Wants::Start => asked::back(request, place),
-                Wants::Page | Wants::Status => sign_in::target(request).to_owned(),
+                Wants::Page | Wants::Status | Wants::Events => sign_in::target(request).to_owned(),
             };
             Decision::Reply(self.sign_in(request, place.mode, &host, &back))
         };
@@ -238,7 +239,7 @@ impl Gate {
             Wants::Page if !page && opened.workspace.is_awaited() => Decision::Open(opened),
             Wants::Status if route.status != Status::Away => Decision::Reply(opened.status()),
             // Its last pod is going: whether one comes, control knows.
-            Wants::Page | Wants::Status | Wants::Start => {
+            Wants::Page | Wants::Status | Wants::Events | Wants::Start => {
                 ask(opened.caller.clone(), opened.host.clone(), Some(opened))
             }
         }

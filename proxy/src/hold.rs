@@ -28,6 +28,19 @@ pub struct Bounds {
     pub bytes: usize,
 }
 
+impl Bounds {
+    /// Of the streams of events that waiting pages follow: two for each person and workspace, since
+    /// browsers open six connections to one host, and a tenth of what may be held in all.
+    #[must_use]
+    pub fn of_streams(held: Self) -> Self {
+        Self {
+            per_workspace: 2,
+            total: (held.total / 10).max(1),
+            ..held
+        }
+    }
+}
+
 pub use share::{Amount, Full};
 
 /// So many requests of a workspace go to its new pod at once.
@@ -258,6 +271,7 @@ mod tests {
             backends: Box::new([]),
             status: Status::Away,
             recreating,
+            progress: Default::default(),
         }
     }
 

@@ -10,6 +10,7 @@
 
 pub mod accept;
 pub mod admin;
+pub mod affinity;
 pub mod args;
 pub mod ask;
 pub mod busy;

@@ -3,7 +3,9 @@
 mod absent;
 mod limited;
 mod socket;
+mod told;
 
+use crate::table::progress::WaitsFor;
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{
@@ -12,6 +14,8 @@ use http::header::{
 use pingora::http::ResponseHeader;
 use sha2::{Digest as _, Sha256};
 use std::sync::LazyLock;
+
+pub use told::Told;
 
 /// An answer: status, headers and body.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,11 +28,12 @@ pub struct Reply {
     pub body: Bytes,
 }
 
-/// Polls the status document beside the page and reloads once there is a pod, or none will come. 503
-/// means that nobody can tell at the moment.
-const SCRIPT: &str = "(function(){var u=document.body.dataset.status;function p(){fetch(u,{cache:'no-store',credentials:'same-origin'}).then(function(r){if(r.status===503){throw r}return r.ok?r.json():null}).then(function(s){if(!s||s.status==='serving'||s.status==='stopped'){location.reload()}else{var e=document.getElementById('s');if(e&&s.message){e.textContent=s.message}setTimeout(p,700)}}).catch(function(){setTimeout(p,1500)})}setTimeout(p,700)})();";
+/// Follows how things stand by the events beside the page, or where there are none (an old browser, too
+/// many pages) by the status document, and reloads the page that was asked for, with its query and
+/// fragment, once there is a pod, or none will come. 503 means that nobody can tell at the moment.
+const SCRIPT: &str = "(function(){var d=document,u=d.body.dataset.status,over=false;function put(i,t){var e=d.getElementById(i);t=t||'';if(e.textContent!==t){e.textContent=t}e.parentNode.hidden=e.dataset.alone!==undefined&&!t}function show(s){if(over){return true}if(!s||s.status==='serving'||s.status==='stopped'){over=true;setTimeout(function(){location.reload()},300);return true}put('s',s.message);put('w',s.reason);put('e',s.lastError);return false}function poll(){fetch(u,{cache:'no-store',credentials:'same-origin'}).then(function(r){if(r.status===503){throw r}return r.ok?r.json():null}).then(function(s){if(!show(s)){setTimeout(poll,1000)}}).catch(function(){setTimeout(poll,1500)})}function follow(){if(!window.EventSource){return poll()}var s=new EventSource(u.replace(/status$/,'events')),heard=false;s.onmessage=function(m){heard=true;if(show(JSON.parse(m.data))){s.close()}};s.onerror=function(){s.close();if(!over){setTimeout(heard?follow:poll,1000)}}}setTimeout(follow,400)})();";
 
-const STYLE: &str = ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;margin:0;min-height:100vh;display:grid;place-items:center;background:light-dark(#f6f7f9,#14161a);color:light-dark(#1c2024,#e8eaed)}main{max-width:34rem;padding:2rem}h1{font-size:1.35rem;margin:0 0 .5rem}p{margin:.5rem 0;color:light-dark(#50575f,#a6adb5)}a{color:light-dark(#0b5cad,#7ab7ff)}button{font:inherit;font-weight:600;margin-top:1rem;padding:.6rem 1.2rem;border:0;border-radius:8px;cursor:pointer;background:light-dark(#0b5cad,#7ab7ff);color:light-dark(#fff,#14161a)}button:focus-visible,a:focus-visible{outline:3px solid light-dark(#1c2024,#e8eaed);outline-offset:2px}.b{width:100%;height:3px;overflow:hidden;background:light-dark(#dfe3e8,#2a2f36);border-radius:2px;margin-top:1.25rem}.b i{display:block;width:30%;height:100%;background:light-dark(#0b5cad,#7ab7ff);animation:m 1.4s ease-in-out infinite}@keyframes m{from{transform:translateX(-100%)}to{transform:translateX(340%)}}@media(prefers-reduced-motion:reduce){.b i{animation:none;width:100%}}";
+const STYLE: &str = ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;margin:0;min-height:100vh;display:grid;place-items:center;background:light-dark(#f6f7f9,#14161a);color:light-dark(#1c2024,#e8eaed)}main{max-width:34rem;padding:2rem}h1{font-size:1.35rem;margin:0 0 .5rem}p{margin:.5rem 0;color:light-dark(#50575f,#a6adb5)}a{color:light-dark(#0b5cad,#7ab7ff)}button{font:inherit;font-weight:600;margin-top:1rem;padding:.6rem 1.2rem;border:0;border-radius:8px;cursor:pointer;background:light-dark(#0b5cad,#7ab7ff);color:light-dark(#fff,#14161a)}button:focus-visible,a:focus-visible{outline:3px solid light-dark(#1c2024,#e8eaed);outline-offset:2px}.e{border-left:3px solid light-dark(#b3261e,#ff8a80);padding-left:.75rem;margin-top:1rem}.e pre{font:.9rem/1.4 ui-monospace,monospace;white-space:pre-wrap;overflow-wrap:anywhere;margin:0}[hidden]{display:none}.b{width:100%;height:3px;overflow:hidden;background:light-dark(#dfe3e8,#2a2f36);border-radius:2px;margin-top:1.25rem}.b i{display:block;width:30%;height:100%;background:light-dark(#0b5cad,#7ab7ff);animation:m 1.4s ease-in-out infinite}@keyframes m{from{transform:translateX(-100%)}to{transform:translateX(340%)}}@media(prefers-reduced-motion:reduce){.b i{animation:none;width:100%}}";
 
 /// What pages may do: nothing but show themselves, and the one script. Nobody may frame them.
 static POLICY: LazyLock<String> = LazyLock::new(|| {
@@ -47,6 +52,8 @@ const ALWAYS: [(&str, &str); 3] = [
     ("x-content-type-options", "nosniff"),
     ("referrer-policy", "no-referrer"),
 ];
+/// Has a page that waits looked at again where no script does.
+const AGAIN: &str = "<noscript><meta http-equiv=\"refresh\" content=\"3\"></noscript>";
 /// Parts a page from the window that opened it.
 const OPENER_POLICY: &str = "cross-origin-opener-policy";
 /// For a year, and for this host alone: what is under it is others' to decide.
@@ -112,10 +119,20 @@ impl Reply {
     }
 
     fn page(status: StatusCode, title: &str, body_attributes: &str, inner: &str) -> Self {
+        Self::document(status, title, "", body_attributes, inner)
+    }
+
+    fn document(
+        status: StatusCode,
+        title: &str,
+        head: &str,
+        body_attributes: &str,
+        inner: &str,
+    ) -> Self {
         let html = format!(
             "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
              <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-             <title>{title}</title><style>{STYLE}</style></head>\
+             <title>{title}</title>{head}<style>{STYLE}</style></head>\
              <body{body_attributes}><main>{inner}</main></body></html>"
         );
         let own = [
@@ -155,22 +172,35 @@ impl Reply {
 
     /// A workspace that is not ready yet; the page follows it and reloads.
     #[must_use]
-    pub fn waiting(id: &str, status_path: &str, message: &str) -> Self {
+    pub fn waiting(id: &str, status_path: &str, told: &Told) -> Self {
         let heading = format!("{id} is on its way");
-        Self::following("Starting", &heading, status_path, message)
+        Self::following("Starting", &heading, status_path, told)
     }
 
     /// A page that follows the status document at `status_path` and reloads.
-    fn following(title: &str, heading: &str, status_path: &str, message: &str) -> Self {
+    fn following(title: &str, heading: &str, status_path: &str, told: &Told) -> Self {
         let attributes = format!(" data-status=\"{}\"", escape(status_path));
+        let reason = told.waits_for.as_ref().map_or("", WaitsFor::sentence);
+        let error = told.last_error.as_deref().unwrap_or_default();
+        let hidden = if error.is_empty() { " hidden" } else { "" };
         let inner = format!(
-            "<h1>{}</h1><p id=\"s\" role=\"status\">{}</p>\
-             <div class=\"b\"><i></i></div><noscript><p>Reload this page in a moment.</p></noscript>\
+            "<h1>{}</h1><div role=\"status\"><p id=\"s\">{}</p><p id=\"w\">{reason}</p></div>\
+             <div class=\"e\"{hidden}><p>The last upgrade failed:</p>\
+             <pre id=\"e\" data-alone>{}</pre></div>\
+             <div class=\"b\"><i></i></div>\
+             <noscript><p>This page looks again every few seconds.</p></noscript>\
              <script>{SCRIPT}</script>",
             escape(heading),
-            escape(message)
+            escape(&told.message),
+            escape(error)
         );
-        let page = Self::page(StatusCode::SERVICE_UNAVAILABLE, title, &attributes, &inner);
+        let page = Self::document(
+            StatusCode::SERVICE_UNAVAILABLE,
+            title,
+            AGAIN,
+            &attributes,
+            &inner,
+        );
         // It stands in for a page of the workspace's own: in a frame, it shall come back as well, and in
         // a window that another page opened, that one shall keep hold of it. There is nothing to be
         // clicked on.
@@ -181,13 +211,6 @@ impl Reply {
             .with(RETRY_AFTER.as_str(), "2");
         page.headers.retain(|(name, _)| *name != OPENER_POLICY);
         page
-    }
-
-    /// The status document: one word and a sentence.
-    #[must_use]
-    pub fn status(word: &str, message: &str) -> Self {
-        let body = serde_json::json!({"status": word, "message": message});
-        Self::json(StatusCode::OK, &body)
     }
 
     /// Held for as long as may be, or too many held already.
@@ -251,6 +274,16 @@ impl Reply {
     /// # Errors
     /// A header value that cannot be one.
     pub fn head(&self) -> pingora::Result<Box<ResponseHeader>> {
+        let mut head = self.endless_head()?;
+        head.insert_header(CONTENT_LENGTH, self.body.len().to_string())?;
+        Ok(head)
+    }
+
+    /// The head of an answer whose body is written as it comes.
+    ///
+    /// # Errors
+    /// A header value that cannot be one.
+    pub fn endless_head(&self) -> pingora::Result<Box<ResponseHeader>> {
         let room = self.headers.len() + ALWAYS.len() + 2;
         let mut head = ResponseHeader::build(self.status, Some(room))?;
         for (name, value) in ALWAYS {
@@ -258,7 +291,6 @@ impl Reply {
                 head.insert_header(name, value)?;
             }
         }
-        head.insert_header(CONTENT_LENGTH, self.body.len().to_string())?;
         for (name, value) in &self.headers {
             head.append_header(*name, value.as_str())?;
         }
@@ -287,10 +319,18 @@ mod tests {
 
     #[test]
     fn what_is_shown_is_escaped() {
-        let page = Reply::waiting("dev", "/route/<x>\"/.nogoo9/status", "<script>");
+        let told = Told {
+            word: "starting",
+            message: "<script>".to_owned(),
+            waits_for: None,
+            last_error: Some("X: <b>".to_owned()),
+        };
+        let page = Reply::waiting("dev", "/route/<x>\"/.nogoo9/status", &told);
         let text = String::from_utf8(page.body.to_vec()).unwrap();
         assert!(text.contains("data-status=\"/route/&lt;x&gt;&quot;/.nogoo9/status\""));
-        assert!(text.contains("role=\"status\">&lt;script&gt;</p>"));
+        assert!(
+            text.contains("<p id=\"s\">&lt;script&gt;</p>") && text.contains("X: &lt;b&gt;</pre>")
+        );
     }
 
     #[test]
@@ -321,7 +361,13 @@ mod tests {
             assert_eq!(policies(&reply), none);
         }
         let own = (text("'self'"), text("SAMEORIGIN"), None);
-        let waiting = Reply::waiting("dev", "/.nogoo9/status", "x");
+        let told = Told {
+            word: "starting",
+            message: "x".to_owned(),
+            waits_for: None,
+            last_error: None,
+        };
+        let waiting = Reply::waiting("dev", "/.nogoo9/status", &told);
         assert_eq!(policies(&waiting), own);
     }
 

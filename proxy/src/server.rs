@@ -10,7 +10,7 @@ use crate::control::Control;
 use crate::edge::Edge;
 use crate::follow;
 use crate::gate::Gate;
-use crate::hold::Holds;
+use crate::hold::{Bounds, Holds};
 use crate::lines::Lines;
 use crate::metrics::{Gauges, Metrics};
 use crate::personal::Personal;
@@ -265,6 +265,7 @@ pub fn edge(settings: &Settings, shared: Shared) -> anyhow::Result<Edge> {
         sessions,
         lines,
         holds,
+        streams: Holds::new(Bounds::of_streams(settings.hold)),
         metrics,
         repeats: Budget::new(Rate::OF_PROXY),
         sockets: TaskTracker::new(),

@@ -11,7 +11,7 @@
 use nogoo9_model::wire;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
@@ -107,6 +107,8 @@ struct Open {
     /// Why it is to be ended; 0: it is not.
     end: AtomicU8,
     ending: Notify,
+    /// Whose requests follow it to its pod, if any do.
+    holder: OnceLock<Arc<str>>,
 }
 
 impl Open {
@@ -181,6 +183,7 @@ impl Sessions {
             last_data: AtomicU64::new(self.clock()),
             end: AtomicU8::new(0),
             ending: Notify::new(),
+            holder: OnceLock::new(),
         });
         self.counter(kind).fetch_add(1, Ordering::Relaxed);
         let group = self.insert(workspace, key, &open);
@@ -272,6 +275,27 @@ impl Sessions {
         }
     }
 
+    /// The pods of a workspace on which `session` has something open that its requests follow. What has
+    /// been silent for so long that it keeps no pod is not followed either, so that nothing comes to a
+    /// pod which control has found unused.
+    #[must_use]
+    pub fn holding(&self, workspace: &str, session: &str) -> Vec<Arc<str>> {
+        let now = self.clock();
+        let workspaces = self.0.workspaces.pin();
+        let Some(group) = workspaces.get(workspace) else {
+            return Vec::new();
+        };
+        let mut pods: Vec<Arc<str>> = Vec::new();
+        for open in group.members().open.values() {
+            let silent = now.saturating_sub(open.last_data.load(Ordering::Relaxed));
+            let holds = open.holder.get().is_some_and(|holder| **holder == *session);
+            if holds && silent < milliseconds(ACTIVE_FOR) && !pods.contains(&open.pod) {
+                pods.push(open.pod.clone());
+            }
+        }
+        pods
+    }
+
     /// Number of open sessions of that kind.
     #[must_use]
     pub fn count(&self, kind: Kind) -> usize {
@@ -315,6 +339,12 @@ impl Entered {
     pub fn begun(&self) {
         self.open.begun.store(true, Ordering::Relaxed);
         self.data();
+    }
+
+    /// Has the requests of `session` follow it to its pod for as long as it is open.
+    pub fn holds(&self, session: Arc<str>) {
+        // Once is enough: it is one session's.
+        let _ = self.open.holder.set(session);
     }
 
     /// Time since data last flowed, either way.

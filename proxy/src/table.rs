@@ -5,6 +5,7 @@
 //! are. Nothing ever empties the table: a workspace goes from it when its last pod has been gone for
 //! as long as requests may be held.
 
+pub mod progress;
 mod writer;
 
 use crate::busy::Going;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::sync::Notify;
 
+pub use progress::Progress;
 pub use writer::{Noted, Writer};
 
 /// The table. Clones share it.
@@ -72,6 +74,8 @@ pub struct Route {
     pub status: Status,
     /// Whether the pod is being replaced while nothing else can serve: requests are held for longer.
     pub recreating: bool,
+    /// What it waits for, while there is no pod to send requests to.
+    pub progress: Progress,
 }
 
 /// A pod that requests may be sent to.
@@ -91,6 +95,8 @@ pub struct Backend {
     pub strip_prefix: bool,
     /// Whether identity headers are added.
     pub identity_headers: bool,
+    /// Whether a session's requests stay here while it holds a socket or stream here.
+    pub affinity: bool,
 }
 
 /// What a workspace without a routable pod is doing.
@@ -332,6 +338,7 @@ fn backend(pod: &PodView, uid: &Arc<str>) -> Option<Arc<Backend>> {
         pool: pool_key(&pod.uid),
         strip_prefix: pod.serving.strip_prefix,
         identity_headers: pod.serving.identity_headers,
+        affinity: pod.serving.affinity,
     }))
 }
 

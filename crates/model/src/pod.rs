@@ -84,6 +84,8 @@ pub struct Serving {
     pub strip_prefix: bool,
     /// Whether identity headers are added (no-crd's `no-auth` leaves them out).
     pub identity_headers: bool,
+    /// Whether a session's requests stay on the pod that holds its sockets and streams.
+    pub affinity: bool,
 }
 
 /// status.phase.
@@ -260,6 +262,7 @@ impl PodView {
                 ports: ExtraPorts::parse(annotations),
                 strip_prefix: annotation(keys::STRIP_PREFIX) != Some("false"),
                 identity_headers: annotation(keys::WORKSPACE_AUTH_MODE) != Some("no-auth"),
+                affinity: annotation(keys::AFFINITY) == Some("session"),
             },
             template: TemplateRef {
                 name: annotation(keys::TEMPLATE_REF)

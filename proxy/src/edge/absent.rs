@@ -24,6 +24,9 @@ impl Edge {
         mut asked: Box<Asked>,
     ) -> pingora::Result<bool> {
         ctx.wants_html = asked.html;
+        if asked.wants == Wants::Events {
+            return self.progress(session, ctx, &asked).await;
+        }
         let opened = asked.opened.take();
         let reply = match (asked.wants, self.told(session, ctx, &asked).await) {
             (_, Err(AskError::NotTheirs)) => {
@@ -35,11 +38,11 @@ impl Edge {
             (Wants::Start, Err(AskError::Unreachable(_))) => {
                 Reply::unavailable(asked.html, "The workspace cannot be started at the moment.")
             }
-            (Wants::Status, Err(AskError::Unreachable(_))) => match opened {
+            (Wants::Status | Wants::Events, Err(AskError::Unreachable(_))) => match opened {
                 Some(opened) => opened.status(),
                 None => Reply::unavailable(asked.html, NOBODY_KNOWS),
             },
-            (Wants::Status, Ok(told)) => Reply::status(told.status.as_str(), &told.message),
+            (Wants::Status | Wants::Events, Ok(told)) => Reply::status(&(&told).into()),
             (Wants::Page, Err(AskError::Unreachable(_))) => match opened {
                 Some(opened) => return self.open(session, ctx, opened).await,
                 None => Reply::unavailable(asked.html, NOBODY_KNOWS),
@@ -56,7 +59,7 @@ impl Edge {
     }
 
     /// What control says, as far as it is the caller's business.
-    async fn told(
+    pub(super) async fn told(
         &self,
         session: &Session,
         ctx: &Context,
@@ -71,7 +74,7 @@ impl Edge {
         };
         let told = match asked.wants {
             Wants::Start => self.asker.start(question).await,
-            Wants::Page | Wants::Status => self.asker.absent(question).await,
+            Wants::Page | Wants::Status | Wants::Events => self.asker.absent(question).await,
         };
         let answer = match &told {
             Ok(_) => Told::Known,

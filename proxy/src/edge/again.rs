@@ -3,6 +3,7 @@
 use super::context::{Context, Hop, PodHop};
 use super::upstream::peer;
 use super::{Edge, POD_IDLE};
+use crate::gate::Opened;
 use crate::retry::{Broken, spend_both};
 use crate::table::Backend;
 use pingora::http::RequestHeader;
@@ -50,8 +51,7 @@ impl Edge {
         };
         // What reads only may be asked of a dead pod's successor, or once more of a pod that closed a
         // connection which was not in use.
-        if !spend_both(&hop.opened.workspace.repeats, &self.repeats, Instant::now()) {
-            self.metrics.retries_refused.inc();
+        if !self.may_repeat(&hop.opened) {
             return e;
         }
         hop.repeats += 1;
@@ -66,6 +66,15 @@ impl Edge {
         }
         e.set_retry(true);
         e
+    }
+
+    /// Takes a repetition out of the budgets, if there is one.
+    pub(super) fn may_repeat(&self, opened: &Opened) -> bool {
+        let may = spend_both(&opened.workspace.repeats, &self.repeats, Instant::now());
+        if !may {
+            self.metrics.retries_refused.inc();
+        }
+        may
     }
 
     /// Whether an answer ended because its pod's connections were shut down, and looks as if it were

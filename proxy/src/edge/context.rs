@@ -109,16 +109,16 @@ impl Failure {
         match self {
             Self::Page => {
                 let route = opened.workspace.route();
-                let message = match opened.port() {
-                    // Its pod is there, and is not what is waited for.
-                    Some(port) if route.status == Status::Serving => {
-                        format!(
-                            "Nothing answers on its port '{port}' yet. This page opens by itself."
-                        )
-                    }
-                    _ => route.status.message(opened.is_owner(&route)),
-                };
-                Reply::waiting(&opened.workspace.id, &opened.status_path(), &message)
+                let mut told = opened.told(&route);
+                // Its pod is there, and is not what is waited for.
+                if let Some(port) = opened.port()
+                    && route.status == Status::Serving
+                {
+                    told.message = format!(
+                        "Nothing answers on its port '{port}' yet. This page opens by itself."
+                    );
+                }
+                Reply::waiting(&opened.workspace.id, &opened.status_path(), &told)
             }
             Self::TimedOut | Self::ClientGone => Reply::unavailable(
                 opened.html,

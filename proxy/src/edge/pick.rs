@@ -72,7 +72,8 @@ impl Edge {
                 return none(place.is_some(), Failure::NotTheirs);
             }
             patience.note(&route, &self.holds.bounds);
-            match attempts.next(&route) {
+            let follows = self.follows(opened, &route);
+            match attempts.next(&route, follows.as_ref()) {
                 Next::GiveUp => return none(true, Failure::TimedOut),
                 // Left over from an upgrade, it has no such port: as good as unreachable.
                 Next::Dial(backend, _) if opened.address(&backend).is_none() => {
@@ -100,6 +101,16 @@ impl Edge {
                     // Entered first, looked at once more then: see the module `sessions`.
                     fence(Ordering::SeqCst);
                     if !workspace.is_current(&route) {
+                        continue;
+                    }
+                    // The same for what it follows: had that ended before this was entered, the pod may
+                    // be taken for unused.
+                    let followed = follows.is_some_and(|pod| pod.uid == backend.uid);
+                    if followed
+                        && self
+                            .follows(opened, &route)
+                            .is_none_or(|pod| pod.uid != backend.uid)
+                    {
                         continue;
                     }
                     if place.is_some() {

@@ -133,7 +133,10 @@ impl Edge {
                 Ok(answer) => answer,
                 // A handshake only reads, so another pod may be asked; the pod that broke off may be
                 // ending at this moment.
-                Err(HandshakeError::Io(error)) if !patience.is_over(Instant::now()) || !broke => {
+                Err(HandshakeError::Io(error))
+                    if (!patience.is_over(Instant::now()) || !broke)
+                        && self.may_repeat(&opened) =>
+                {
                     tracing::debug!(%error, pod = backend.name, "a pod broke off a handshake");
                     if !broke {
                         // It had a pod; if there is none any more, it has as much time as one that
@@ -172,6 +175,7 @@ impl Edge {
                     refused(session, head, body).await
                 }
                 Ok((pod, early)) => {
+                    Self::holds(&opened, &backend, &entered);
                     let request = session.req_header();
                     let over = self.over(request, &opened);
                     let (clock, ends) = (self.clock.clone(), self.ends(&opened.caller));

@@ -48,6 +48,8 @@ pub enum Wants {
     Page,
     /// How things stand.
     Status,
+    /// The same, as it changes.
+    Events,
     /// To start it.
     Start,
 }

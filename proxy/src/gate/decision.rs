@@ -1,10 +1,11 @@
 //! What the gate decides.
 
 use super::{Asked, Extra, may_open, prefix};
-use crate::reply::Reply;
+use crate::reply::{Reply, Told};
 use crate::route::Mode;
 use crate::table::{Backend, Route, Workspace};
 use nogoo9_identity::Verified;
+use nogoo9_model::access::Role;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -97,11 +98,20 @@ impl Opened {
     /// What the waiting page asks for: how things stand.
     #[must_use]
     pub fn status(&self) -> Reply {
-        let route = self.workspace.route();
-        Reply::status(
-            route.status.word(),
-            &route.status.message(self.is_owner(&route)),
-        )
+        Reply::status(&self.told(&self.workspace.route()))
+    }
+
+    /// What is said of it.
+    #[must_use]
+    pub fn told(&self, route: &Route) -> Told {
+        let is_owner = self.is_owner(route);
+        let all = is_owner || self.caller.caller.role == Role::Admin;
+        Told {
+            word: route.status.word(),
+            message: route.status.message(is_owner),
+            waits_for: route.progress.waits_for.clone(),
+            last_error: route.progress.last_error.clone().filter(|_| all),
+        }
     }
 
     /// Whether the caller may still open the workspace. While a request waits, its workspace may be

@@ -1,6 +1,6 @@
 //! What is said of a workspace without pods, to whoever may open it.
 
-use super::{POLICY, Reply, escape};
+use super::{POLICY, Reply, Told, escape};
 use crate::ask::Refusal;
 use crate::gate::Asked;
 use http::StatusCode;
@@ -29,7 +29,7 @@ impl Reply {
             Status::Failing => ("Not running", format!("{id} does not start")),
             Status::Starting | Status::Other => ("Starting", format!("{id} is on its way")),
         };
-        Self::following(title, &heading, &asked.status_path(), &told.message)
+        Self::following(title, &heading, &asked.status_path(), &Told::from(told))
     }
 
     /// A stopped workspace, and the way to start it.
@@ -58,7 +58,7 @@ impl Reply {
         if asked.html {
             return Self::redirect(StatusCode::SEE_OTHER, asked.back.clone());
         }
-        Self::status(told.status.as_str(), &told.message)
+        Self::status(&Told::from(told))
     }
 
     /// Control refuses, in its own words.

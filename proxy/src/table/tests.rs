@@ -37,6 +37,7 @@ fn pod(uid: &str, workspace: &str, generation: u32, ready: bool) -> PodView {
             ports: Default::default(),
             strip_prefix: true,
             identity_headers: true,
+            affinity: false,
         },
         template: TemplateRef::default(),
         upgrade_of: None,

@@ -1,5 +1,6 @@
 //! The one writer of the table: pods in, routes out.
 
+use super::progress::{Progress, progress};
 use super::{Route, Status, Table, Workspace, backend};
 use nogoo9_model::origins::AllowedOrigins;
 use nogoo9_model::pod::{PodView, UpgradeState};
@@ -244,6 +245,11 @@ fn route(pods: &[Pod], holder: &[&PodView], before: Option<&Route>) -> Route {
     } else {
         Status::Serving
     };
+    let progress = if backends.is_empty() {
+        progress(holder)
+    } else {
+        Progress::default()
+    };
     Route {
         owner,
         visibility,
@@ -252,6 +258,7 @@ fn route(pods: &[Pod], holder: &[&PodView], before: Option<&Route>) -> Route {
         backends,
         status,
         recreating,
+        progress,
     }
 }
 

@@ -35,6 +35,7 @@ pub(crate) fn pod(uid: &str, generation: u32) -> PodView {
             ports: Default::default(),
             strip_prefix: true,
             identity_headers: true,
+            affinity: false,
         },
         template: TemplateRef::default(),
         upgrade_of: None,

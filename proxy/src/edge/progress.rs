@@ -1,0 +1,156 @@
+//! The waiting page's stream of events: how things stand with a workspace, told as it changes, until it
+//! is there.
+
+use super::Edge;
+use super::context::Context;
+use crate::ask::AskError;
+use crate::gate::{Asked, Opened};
+use crate::hold::{Full, Place, Woken, wait_for};
+use crate::reply::{Reply, Told};
+use crate::table::{Route, Status};
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, TRANSFER_ENCODING};
+use http::{StatusCode, Version};
+use pingora::proxy::Session;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long one stream lasts. A browser opens the next one by itself, and is looked at anew then: so
+/// none outlives its session, or the leave to open its workspace, by more than this.
+const LIFE: Duration = Duration::from_secs(60);
+/// How often it looks whether the workspace is another, or control says otherwise.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Something is sent at least so often: what is in between drops silent connections.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// What browsers are told to wait before they open the next one, and to begin with.
+const FIRST: &[u8] = b"retry: 1000\n\n";
+/// A comment, which browsers leave out.
+const STILL_HERE: &[u8] = b":\n\n";
+
+/// What a stream follows.
+enum Seen {
+    /// A workspace of the table.
+    Here(Opened, Arc<Route>),
+    /// One that control knows of.
+    Absent,
+}
+
+impl Edge {
+    /// Answers with a stream of events. There are few for each person, so that their pages leave the
+    /// browser connections for other things; whoever gets none asks from time to time.
+    pub(super) async fn progress(
+        &self,
+        session: &mut Session,
+        ctx: &mut Context,
+        asked: &Asked,
+    ) -> pingora::Result<bool> {
+        let (told, mut seen) = match self.stands(session, ctx, asked).await {
+            Ok(stands) => stands,
+            Err(reply) => return self.reply(session, ctx, &reply).await,
+        };
+        let Ok(_place) = self.stream_place(asked) else {
+            let full = "Too many pages follow this workspace already; ask for its status.";
+            return self
+                .reply(session, ctx, &Reply::unavailable(false, full))
+                .await;
+        };
+        let mut head = Reply::empty()
+            .with(CONTENT_TYPE.as_str(), "text/event-stream")
+            .with("x-accel-buffering", "no")
+            .endless_head()?;
+        self.secure_transport(&mut head)?;
+        match session.req_header().version {
+            Version::HTTP_11 => head.insert_header(TRANSFER_ENCODING, "chunked")?,
+            Version::HTTP_2 => {}
+            _ => session.set_keepalive(None),
+        }
+        ctx.status = StatusCode::OK.as_u16();
+        session.write_response_header(head, false).await?;
+        let mut last = told.clone();
+        let mut sent = Instant::now();
+        let until = sent + LIFE;
+        let begin = [FIRST, &told.event()].concat();
+        session
+            .write_response_body(Some(Bytes::from(begin)), false)
+            .await?;
+        while !last.is_final() && Instant::now() < until && !self.sockets.is_closed() {
+            let look = (Instant::now() + LOOK_EVERY).min(until);
+            let client = session.as_downstream_mut();
+            let woken = match &seen {
+                Seen::Here(opened, route) => {
+                    wait_for(client, opened.workspace.changed_from(route), look).await
+                }
+                Seen::Absent => {
+                    let arrival = self.gate.table.arrival(&asked.id);
+                    wait_for(client, arrival, look).await
+                }
+            };
+            // Of what is away, control may say something else by now.
+            let unchanged = matches!(&seen, Seen::Here(_, route) if route.status != Status::Away)
+                && woken == Woken::TimedOut;
+            let mut say = None;
+            if woken == Woken::ClientGone {
+                session.set_keepalive(None);
+                return Ok(true);
+            } else if !unchanged {
+                // Whoever may not know any more hears nothing more.
+                let Ok((told, now)) = self.stands(session, ctx, asked).await else {
+                    break;
+                };
+                seen = now;
+                if told != last {
+                    say = Some(told.event());
+                    last = told;
+                }
+            }
+            if say.is_none() && sent.elapsed() >= HEARTBEAT {
+                say = Some(Bytes::from_static(STILL_HERE));
+            }
+            if say.is_some() {
+                session.write_response_body(say, false).await?;
+                sent = Instant::now();
+            }
+        }
+        session.write_response_body(None, true).await?;
+        Ok(true)
+    }
+
+    fn stream_place(&self, asked: &Asked) -> Result<Place, Full> {
+        let whose = crate::affinity::session_of(&asked.caller);
+        let key: Arc<str> = Arc::from(format!("{} {whose}", asked.id));
+        self.streams.take_absent(&key, 0)
+    }
+
+    /// How things stand at this moment, to the caller.
+    async fn stands(
+        &self,
+        session: &Session,
+        ctx: &Context,
+        asked: &Asked,
+    ) -> Result<(Told, Seen), Reply> {
+        let here = self.gate.admit(asked).map(|opened| {
+            let route = opened.workspace.route();
+            (opened, route)
+        });
+        if let Some((opened, route)) = here {
+            if route.status != Status::Away {
+                return Ok((opened.told(&route), Seen::Here(opened, route)));
+            }
+            // Its last pod is going: whether one comes, control knows.
+            return match self.told(session, ctx, asked).await {
+                Ok(told) => Ok((Told::from(&told), Seen::Here(opened, route))),
+                Err(AskError::NotTheirs) => Err(self.gate.not_found(false)),
+                Err(_) => Ok((opened.told(&route), Seen::Here(opened, route))),
+            };
+        }
+        match self.told(session, ctx, asked).await {
+            Ok(told) => Ok((Told::from(&told), Seen::Absent)),
+            Err(AskError::NotTheirs) => Err(self.gate.not_found(false)),
+            Err(AskError::Refused(_) | AskError::Unreachable(_)) => Err(Reply::unavailable(
+                false,
+                "Whether there is such a workspace cannot be told at the moment.",
+            )),
+        }
+    }
+}

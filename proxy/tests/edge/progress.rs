@@ -1,0 +1,165 @@
+//! The waiting page's stream of events.
+
+use crate::client::Connection;
+use crate::cluster::Spec;
+use crate::eventually;
+use crate::proxy::{CONSOLE, Stage};
+use crate::upstream::Upstream;
+use serde_json::{Value, json};
+
+const EVENTS: &str = "/.nogoo9/events";
+
+/// The stream of one who may open the workspace, after its head.
+async fn follow(stage: &Stage) -> Connection {
+    let mut stream = stage.begin("GET", "dev", EVENTS, "").await;
+    let head = stream.head().await;
+    assert_eq!(
+        (
+            head.status,
+            head.header("content-type"),
+            head.header("cache-control")
+        ),
+        (200, Some("text/event-stream"), Some("no-store"))
+    );
+    stream
+}
+
+/// The next event, heartbeats aside; `None` once the stream has ended in order.
+async fn event(stream: &mut Connection) -> Option<Value> {
+    loop {
+        let chunk = stream.chunk().await;
+        if chunk.is_empty() {
+            return None;
+        }
+        let text = String::from_utf8(chunk).unwrap();
+        if let Some(data) = text.lines().find_map(|line| line.strip_prefix("data: ")) {
+            return Some(serde_json::from_str(data).unwrap());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_tells_what_is_waited_for_until_the_pod_is_there() {
+    let stage = Stage::start().await;
+    let app = Upstream::start("app").await;
+    let error = [("last-upgrade-error", "ImagePullBackOff: no such image")];
+    let pod = Spec::new("app", "dev", 1, app.address).with(&error);
+    stage.cluster.create(&pod).await;
+    stage.routed("dev", None).await;
+    let mut stream = follow(&stage).await;
+    let first = event(&mut stream).await.unwrap();
+    assert_eq!(
+        (&first["status"], &first["waitsFor"], &first["lastError"]),
+        (
+            &json!("starting"),
+            &json!("containers"),
+            &json!("ImagePullBackOff: no such image")
+        )
+    );
+    stage.cluster.set_ready(&pod, false).await;
+    assert_eq!(event(&mut stream).await.unwrap()["waitsFor"], "readiness");
+    stage.cluster.set_ready(&pod, true).await;
+    let last = event(&mut stream).await.unwrap();
+    assert_eq!(
+        last,
+        json!({"status": "serving", "message": "It is ready."})
+    );
+    assert_eq!(event(&mut stream).await, None);
+    // The connection goes on with the page itself.
+    let host = format!("dev.{CONSOLE}");
+    let cookie = stage.cookie_on("alice", &host);
+    let headers = [
+        ("Cookie", cookie.as_str()),
+        ("Sec-Fetch-Site", "same-origin"),
+    ];
+    stream
+        .send(crate::client::request("GET", &host, "/", &headers))
+        .await;
+    assert!(stream.answer().await.text().starts_with("app\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_tells_what_control_says_of_what_has_no_pod() {
+    let stage = Stage::start().await;
+    let starting =
+        json!({"version": 1, "status": "starting", "message": "Soon.", "canStart": false});
+    stage.control.tells("dev", 200, &starting);
+    let mut stream = follow(&stage).await;
+    let first = event(&mut stream).await;
+    assert_eq!(
+        first,
+        Some(json!({"status": "starting", "message": "Soon."}))
+    );
+    let stopped =
+        json!({"version": 1, "status": "stopped", "message": "Asleep.", "canStart": true});
+    stage.control.tells("dev", 200, &stopped);
+    assert_eq!(event(&mut stream).await.unwrap()["status"], "stopped");
+    assert_eq!(event(&mut stream).await, None);
+    // Nobody else's, and nothing that is not there.
+    let nobodys = stage.get("nobodys", EVENTS).await;
+    let status = stage.get("nobodys", "/.nogoo9/status").await;
+    assert_eq!((nobodys.status, &nobodys.body), (404, &status.body));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_has_two_of_a_workspace_and_gives_them_back() {
+    let stage = Stage::start().await;
+    let app = Upstream::start("app").await;
+    stage
+        .cluster
+        .create(&Spec::new("app", "dev", 1, app.address))
+        .await;
+    stage.routed("dev", None).await;
+    let mut streams = Vec::new();
+    for _ in 0..2 {
+        let mut stream = follow(&stage).await;
+        assert!(event(&mut stream).await.is_some());
+        streams.push(stream);
+    }
+    assert_eq!(stage.get("dev", EVENTS).await.status, 503);
+    assert_eq!(stage.get("dev", "/.nogoo9/status").await.status, 200);
+    drop(streams);
+    eventually("a place for another", || async {
+        let mut stream = stage.begin("GET", "dev", EVENTS, "").await;
+        stream.head().await.status == 200
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_error_is_for_the_owner_and_admins() {
+    let stage = Stage::start().await;
+    let app = Upstream::start("app").await;
+    let annotations = [
+        ("last-upgrade-error", "X: secret"),
+        ("visibility", "authenticated"),
+    ];
+    let pod = Spec::new("app", "dev", 1, app.address).with(&annotations);
+    stage.cluster.create(&pod).await;
+    stage.routed("dev", None).await;
+    let host = format!("dev.{CONSOLE}");
+    for (user, told) in [("alice", true), ("bob", false)] {
+        let cookie = stage.cookie_on(user, &host);
+        let mut headers = vec![
+            ("Cookie", cookie.as_str()),
+            ("Sec-Fetch-Site", "same-origin"),
+        ];
+        let status = stage.ask("GET", &host, "/.nogoo9/status", &headers).await;
+        assert_eq!(status.status, 200);
+        assert_eq!(status.text().contains("secret"), told, "{user}");
+        headers[1].1 = "none";
+        headers.extend([
+            ("Sec-Fetch-Mode", "navigate"),
+            ("Sec-Fetch-Dest", "document"),
+        ]);
+        let page = stage.ask("GET", &host, "/a?b", &headers).await;
+        assert_eq!(
+            (page.status, page.header("cache-control")),
+            (503, Some("no-store"))
+        );
+        let text = page.text();
+        assert_eq!(text.contains("secret"), told, "{user}");
+        assert!(text.contains("<noscript><meta http-equiv=\"refresh\" content=\"3\"></noscript>"));
+        assert!(text.contains("Its image is being pulled"), "{text}");
+    }
+}
