@@ -1,22 +1,37 @@
-// A workspace that is opened before it is ready: a page says so, follows, and becomes the workspace.
+// A workspace that is opened before it is ready: a page says so, follows, and becomes the workspace, at
+// the very address that was asked for; where no script runs, too.
 import { scenario, shell, signIn, visitor, workspaceUrl } from './lib.mjs';
 import { writeFileSync } from 'node:fs';
 
 const { ID, READY_FILE } = process.env;
 
 await scenario(async (browser) => {
-  const { page, complaints } = await visitor(browser);
+  const { context, page, complaints } = await visitor(browser);
   await signIn(page, /Alice Arden/);
-  const answer = await page.goto(workspaceUrl(ID));
+  const wanted = new URL('?asked=for#this', workspaceUrl(ID)).href;
+  const asked = [];
+  page.on('request', (request) => asked.push(new URL(request.url()).pathname));
+  const answer = await page.goto(wanted);
   const waiting = {
     status: answer.status(),
     heading: await page.locator('h1').innerText(),
     message: await page.getByRole('status').innerText(),
   };
+  await page.getByText('It runs and gets ready.').waitFor();
+
+  // Signed in already, and without scripts.
+  const storageState = await context.storageState();
+  const bare = await visitor(browser, { storageState, javaScriptEnabled: false });
+  const first = await bare.page.goto(wanted);
+  const plain = { status: first.status(), heading: await bare.page.locator('h1').innerText() };
+  const served = bare.page.waitForResponse((response) => response.url().includes('asked=for') && response.status() === 200);
+
   // The workspace is ready as soon as this is there, and not before.
   writeFileSync(READY_FILE, '');
   await page.locator('#version').waitFor();
   await shell(page).connected();
   const version = await page.locator('#version').innerText();
-  return { waiting, version, url: page.url(), complaints };
+  await served;
+  const ours = [...new Set(asked.filter((path) => path.includes('.nogoo9')))];
+  return { waiting, plain, version, ours, wanted, url: page.url(), complaints };
 });

@@ -238,10 +238,12 @@ async fn waiting(site: Arc<Site>) -> anyhow::Result<()> {
             .as_str()
             .is_some_and(|text| !text.is_empty())
     );
-    let at = site.ready().workspace_url.replace("{id}", "early");
+    assert_eq!(report["url"], report["wanted"]);
+    // Told by events, it need not ask.
+    assert_eq!(report["ours"], json!(["/.nogoo9/events"]));
     assert_eq!(
-        report["url"].as_str().map(|url| url.trim_end_matches('/')),
-        Some(at.trim_end_matches('/'))
+        report["plain"],
+        json!({"status": 503, "heading": "early is on its way"})
     );
     only_of_status(&report, &["503"])
 }

@@ -3,6 +3,7 @@
 
 mod facts;
 mod failures;
+mod follow;
 mod kept;
 mod life;
 
@@ -57,6 +58,10 @@ fn main() -> ExitCode {
         .scenario(
             "a_template_that_is_gone_is_unknown",
             failures::a_template_that_is_gone_is_unknown,
+        )
+        .scenario(
+            "requests_stay_with_their_shell_until_it_is_drained",
+            follow::requests_stay_with_their_shell_until_it_is_drained,
         )
         .scenario(
             "stop_start_delete_and_the_id_is_free",
