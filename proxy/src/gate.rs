@@ -27,6 +27,7 @@ pub use asked::{Asked, Wants};
 pub use decision::{Decision, Opened, Session, Stale};
 pub use extra::Extra;
 pub(crate) use extra::may_open;
+pub(crate) use sign_in::target;
 use prove::{Proof, Proven};
 
 /// Decides about requests.

@@ -269,6 +269,20 @@ impl Reply {
         }
     }
 
+    /// A page that waits, for a browser that asked for `target` (path and query): without scripts it
+    /// goes there again. The address alone would not do, since with a fragment browsers take that for a
+    /// way inside the page that they have. `None`: this is no such page.
+    #[must_use]
+    pub fn again_at(&self, target: &str) -> Option<Self> {
+        let page = std::str::from_utf8(&self.body).ok()?;
+        let (before, after) = page.split_once(AGAIN)?;
+        let there = AGAIN.replace("\"3\"", &format!("\"3;url={}\"", escape(target)));
+        Some(Self {
+            body: Bytes::from([before, &there, after].concat()),
+            ..self.clone()
+        })
+    }
+
     /// The head as Pingora sends it. Nothing that the proxy says may be stored.
     ///
     /// # Errors
@@ -331,6 +345,22 @@ mod tests {
         assert!(
             text.contains("<p id=\"s\">&lt;script&gt;</p>") && text.contains("X: &lt;b&gt;</pre>")
         );
+    }
+
+    #[test]
+    fn without_scripts_the_page_is_asked_for_again() {
+        let told = Told {
+            word: "starting",
+            message: String::new(),
+            waits_for: None,
+            last_error: None,
+        };
+        let page = Reply::waiting("dev", "/.nogoo9/status", &told);
+        let page = page.again_at("/a?b=\"<c>").unwrap();
+        let text = String::from_utf8(page.body.to_vec()).unwrap();
+        let refresh = "http-equiv=\"refresh\" content=\"3;url=/a?b=&quot;&lt;c&gt;\"";
+        assert!(text.contains(refresh), "{text}");
+        assert_eq!(Reply::bad_gateway(true).again_at("/"), None);
     }
 
     #[test]

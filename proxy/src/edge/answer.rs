@@ -5,12 +5,12 @@ use super::context::{Context, Failure, Hop, PodHop};
 use super::pick::Picked;
 use crate::busy::Busy;
 use crate::dial::Attempts;
-use crate::gate::Opened;
+use crate::gate::{Opened, target};
 use crate::hold::Patience;
 use crate::metrics::{HoldEnd, HoldLabels};
 use crate::reply::{Reply, TRANSPORT_SECURITY};
 use crate::sessions::Kind;
-use http::Method;
+use http::{Method, StatusCode};
 use http::header::{CONTENT_LENGTH, SET_COOKIE, STRICT_TRANSPORT_SECURITY};
 use nogoo9_identity::Verified;
 use nogoo9_identity::session::RENEW_AHEAD;
@@ -174,6 +174,10 @@ impl Edge {
     }
 
     pub(super) async fn write(&self, session: &mut Session, reply: &Reply) -> pingora::Result<()> {
+        let again = (reply.status == StatusCode::SERVICE_UNAVAILABLE)
+            .then(|| reply.again_at(target(session.req_header())))
+            .flatten();
+        let reply = again.as_ref().unwrap_or(reply);
         // What the client still sends is not read, so the connection cannot be used again.
         if !session.as_downstream_mut().is_body_empty() {
             session.set_keepalive(None);

@@ -26,7 +26,7 @@ pub(super) fn query(text: &str) -> String {
 }
 
 /// Path and query of a request.
-pub(super) fn target(request: &RequestHeader) -> &str {
+pub(crate) fn target(request: &RequestHeader) -> &str {
     request
         .uri
         .path_and_query()

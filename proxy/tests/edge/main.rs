@@ -12,8 +12,8 @@
 mod absent;
 mod accept;
 mod access;
-mod autobahn;
 mod affinity;
+mod autobahn;
 mod claims;
 mod client;
 mod cluster;

@@ -159,7 +159,7 @@ async fn the_last_error_is_for_the_owner_and_admins() {
         );
         let text = page.text();
         assert_eq!(text.contains("secret"), told, "{user}");
-        assert!(text.contains("<noscript><meta http-equiv=\"refresh\" content=\"3\"></noscript>"));
+        assert!(text.contains("<noscript><meta http-equiv=\"refresh\" content=\"3;url=/a?b\">"));
         assert!(text.contains("Its image is being pulled"), "{text}");
     }
 }
