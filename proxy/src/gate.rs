@@ -27,8 +27,8 @@ pub use asked::{Asked, Wants};
 pub use decision::{Decision, Opened, Session, Stale};
 pub use extra::Extra;
 pub(crate) use extra::may_open;
-pub(crate) use sign_in::target;
 use prove::{Proof, Proven};
+pub(crate) use sign_in::target;
 
 /// Decides about requests.
 #[derive(Debug)]
