@@ -99,11 +99,6 @@ impl Crowd {
         .await
     }
 
-    /// How many have ended.
-    pub(super) fn ended(&self) -> usize {
-        *self.ended.borrow()
-    }
-
     /// Waits until the first one ends.
     pub(super) async fn first_end(&self) -> anyhow::Result<()> {
         let mut ended = self.ended.subscribe();
