@@ -48,7 +48,7 @@ pub(crate) fn pod_object(workspace: &str, uid: &str, generation: u32, ready: boo
         },
         "status": {
             "phase": "Running",
-            "podIP": "10.42.3.17",
+            "podIP": address(uid),
             "conditions": [{
                 "type": "Ready",
                 "status": if ready { "True" } else { "False" },
@@ -60,6 +60,14 @@ pub(crate) fn pod_object(workspace: &str, uid: &str, generation: u32, ready: boo
             }],
         },
     })
+}
+
+/// Each pod has an address of its own.
+fn address(uid: &str) -> String {
+    let number = uid.bytes().fold(7u32, |sum, byte| {
+        sum.wrapping_mul(31).wrapping_add(u32::from(byte))
+    });
+    std::net::Ipv4Addr::from(0x0a00_0000 | (number & 0x00ff_ffff)).to_string()
 }
 
 /// The same, as the typed object.

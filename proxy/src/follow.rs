@@ -46,7 +46,9 @@ pub async fn pods(
                 }
             }
             Change::Deleted(pod) => {
-                note(&lock(&writer).deleted(&pod.uid, now), &metrics);
+                for noted in lock(&writer).deleted(&pod.uid, now) {
+                    note(&noted, &metrics);
+                }
                 lines.end_soon(&pod.uid);
                 let ended = sessions.end_pod(&pod.workspace, &pod.uid, End::Restart);
                 if ended > 0 {
@@ -96,6 +98,10 @@ fn note(noted: &Noted, metrics: &Metrics) {
     if !noted.ignored.is_empty() {
         metrics.conflicts.inc_by(noted.ignored.len() as u64);
         tracing::warn!(pods = ?noted.ignored, "pods claim a workspace id that is another's; they are ignored");
+    }
+    if !noted.contested.is_empty() {
+        metrics.contested.inc();
+        tracing::warn!(pods = ?noted.contested, "pods at an address that another pod has, too, are not routed to");
     }
     if noted.bad_generation {
         metrics.bad_generations.inc();

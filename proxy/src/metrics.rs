@@ -164,6 +164,8 @@ pub struct Metrics {
     pub switches: Counter,
     /// Pods that claimed another workspace's id.
     pub conflicts: Counter,
+    /// Pod events after which an address had more than one pod.
+    pub contested: Counter,
     /// Pods whose generation could not be read.
     pub bad_generations: Counter,
     /// Credentials that did not count.
@@ -191,6 +193,7 @@ impl Metrics {
             sockets: Sockets::register(registry),
             switches: Counter::default(),
             conflicts: Counter::default(),
+            contested: Counter::default(),
             bad_generations: Counter::default(),
             failures,
             accept: accept::Metrics::register(registry),
@@ -250,6 +253,11 @@ impl Metrics {
             "conflicting_pods",
             "Pod events of pods that claim another workspace's id",
             this.conflicts.clone(),
+        );
+        registry.register(
+            "contested_addresses",
+            "Pod events after which pods of a workspace were not routed to, since another has their address",
+            this.contested.clone(),
         );
         registry.register(
             "unreadable_generations",

@@ -3,9 +3,10 @@
 //! Written by one task that follows the watch, read by every request. A lookup takes no lock and
 //! makes no copy; one event costs as much as its workspace has pods, however many workspaces there
 //! are. Nothing ever empties the table: a workspace goes from it when its last pod has been gone for
-//! as long as requests may be held.
+//! as long as requests may be held. Of two pods at one address neither is routed to.
 
 pub mod progress;
+mod addresses;
 mod writer;
 
 use crate::busy::Going;

@@ -29,7 +29,7 @@ fn pod(uid: &str, workspace: &str, generation: u32, ready: bool) -> PodView {
         node: None,
         gated: false,
         state: UpgradeState::Committed,
-        ip: Some("127.0.0.9".parse().unwrap()),
+        ip: Some(ip(uid)),
         serving: Serving {
             port: 3000,
             visibility: Visibility::Private,
@@ -46,6 +46,12 @@ fn pod(uid: &str, workspace: &str, generation: u32, ready: bool) -> PodView {
         restarts: 0,
         trouble: None,
     }
+}
+
+/// Each pod's own.
+fn ip(uid: &str) -> std::net::IpAddr {
+    let number = pool_key(uid) as u32 & 0x00ff_ffff;
+    std::net::IpAddr::from((0x0a00_0000 | number).to_be_bytes())
 }
 
 struct Harness {
@@ -303,6 +309,131 @@ async fn waiters_are_woken_by_their_own_workspace() {
     assert!(!workspace.is_current(&seen));
 }
 
+/// A pod of bob's workspace `his`, at the address of the pod of that uid.
+fn at_the_address_of(uid: &str, other: &str, created: i64, ready: bool) -> PodView {
+    PodView {
+        owner: "bob".to_owned(),
+        ip: Some(ip(other)),
+        created,
+        ..pod(uid, "his", 1, ready)
+    }
+}
+
+#[test]
+fn an_address_that_has_got_another_pod_is_not_routed_to() {
+    let mut h = Harness::new();
+    h.apply(pod("a", "dev", 1, true));
+    // His pod has the address already, and is not ready yet: hers does not say that it is gone.
+    let noted = h.apply(at_the_address_of("b", "a", 200, false));
+    assert_eq!(noted[0].contested, ["pod-a"]);
+    assert_eq!(h.active("dev").as_deref(), Some("held"));
+    // Nobody can tell whose it is.
+    h.apply(at_the_address_of("b", "a", 200, true));
+    assert_eq!(h.active("dev").as_deref(), Some("held"));
+    assert_eq!(h.active("his").as_deref(), Some("held"));
+    // Hers is being deleted: then it is his.
+    let mut hers = pod("a", "dev", 1, true);
+    hers.deleting = true;
+    h.apply(hers);
+    assert_eq!(h.active("his").as_deref(), Some("b"));
+    assert_eq!(h.active("dev").as_deref(), Some("held"));
+    h.writer.deleted("b", h.now);
+    h.writer.deleted("a", h.now);
+    h.apply(pod("a", "dev", 1, true));
+    assert_eq!(
+        h.active("dev").as_deref(),
+        Some("a"),
+        "nothing is left behind"
+    );
+}
+
+#[test]
+fn an_older_pod_that_is_not_ready_takes_no_address_away() {
+    let mut h = Harness::new();
+    h.apply(at_the_address_of("dead", "a", 50, true));
+    h.apply(at_the_address_of("dead", "a", 50, false));
+    h.apply(pod("a", "dev", 1, true));
+    assert_eq!(h.active("dev").as_deref(), Some("a"));
+    // Another port of it is another application of the same pod, or of the same node.
+    let mut beside = at_the_address_of("beside", "a", 300, true);
+    beside.serving.port = 4000;
+    h.apply(beside);
+    assert_eq!(h.active("dev").as_deref(), Some("a"));
+}
+
+/// An address that is used again at the moment at which its pod's end is told.
+#[test]
+fn an_address_changes_hands() {
+    let mut h = Harness::new();
+    let mut last = pod("0", "dev", 1, true);
+    h.apply(last.clone());
+    for n in 1..1000 {
+        let (old, new) = ((n - 1).to_string(), n.to_string());
+        let mut gone = last;
+        gone.deleting = true;
+        h.apply(gone);
+        let mut next = pod(&new, if n % 2 == 0 { "dev" } else { "his" }, 1, true);
+        next.ip = Some(ip("0"));
+        next.created = 100 + n;
+        h.apply(next.clone());
+        last = next;
+        let serving: Vec<_> = ["dev", "his"]
+            .map(|id| h.active(id))
+            .into_iter()
+            .flatten()
+            .collect();
+        assert_eq!(serving.iter().filter(|uid| **uid == new).count(), 1);
+        assert_eq!(
+            serving.iter().filter(|uid| *uid == "held").count(),
+            serving.len() - 1
+        );
+        h.writer.deleted(&old, h.now);
+    }
+    assert_eq!(h.writer.sizes()[1..3], [1, 2], "one pod, at one address");
+}
+
+/// What an event costs is what its workspace has, however many others there are, and also where many
+/// go at once.
+#[test]
+fn an_event_looks_at_its_own_workspace_alone() {
+    for size in [10, 1_000, 5_000] {
+        let mut h = Harness::new();
+        for n in 0..size {
+            h.apply(pod(&format!("{n}-old"), &n.to_string(), 1, true));
+            h.apply(pod(&format!("{n}-new"), &n.to_string(), 2, false));
+        }
+        let before = h.writer.looked_at();
+        h.apply(pod("5-new", "5", 2, true));
+        assert_eq!(h.writer.looked_at() - before, 2, "of {size}");
+        h.writer.deleted("5-old", h.now);
+        assert_eq!(h.writer.looked_at() - before, 3, "of {size}");
+        // All go: each is forgotten once, by one look at each.
+        for n in 0..size {
+            h.writer.deleted(&format!("{n}-old"), h.now);
+            h.writer.deleted(&format!("{n}-new"), h.now);
+        }
+        assert_eq!(h.writer.sizes(), [size, 0, 0, size, size]);
+        h.writer.sweep(h.now + REMEMBER);
+        assert!(h.table.is_empty());
+        assert_eq!(h.writer.sizes(), [0; 5]);
+    }
+}
+
+/// One that comes and goes leaves no more entries behind than times.
+#[test]
+fn a_workspace_that_comes_and_goes_is_forgotten_after_its_last_time() {
+    let mut h = Harness::new();
+    for n in 0..3u64 {
+        h.apply(pod("a", "dev", 1, true));
+        h.writer.deleted("a", h.now + Duration::from_secs(n));
+    }
+    h.writer.sweep(h.now + REMEMBER + Duration::from_secs(1));
+    assert!(h.table.get("dev").is_some(), "its last time is later");
+    h.writer.sweep(h.now + REMEMBER + Duration::from_secs(2));
+    assert!(h.table.is_empty());
+    assert_eq!(h.writer.sizes(), [0; 5]);
+}
+
 #[test]
 fn pools_belong_to_uids() {
     assert_ne!(pool_key("a"), pool_key("b"));
@@ -319,15 +450,17 @@ enum Op {
         deleting: bool,
         bob: bool,
         since: i64,
+        address: u8,
+        ended: bool,
     },
     Delete(u8),
 }
 
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
-        4 => (0u8..6, 0u8..2, 0u32..4, any::<bool>(), any::<bool>(), prop::bool::weighted(0.2), 0i64..3).prop_map(
-            |(uid, workspace, generation, ready, deleting, bob, since)| Op::Apply {
-                uid, workspace, generation, ready, deleting, bob, since
+        4 => (0u8..6, 0u8..2, 0u32..4, any::<bool>(), any::<bool>(), prop::bool::weighted(0.2), 0i64..3, 0u8..5, prop::bool::weighted(0.1)).prop_map(
+            |(uid, workspace, generation, ready, deleting, bob, since, address, ended)| Op::Apply {
+                uid, workspace, generation, ready, deleting, bob, since, address, ended
             }
         ),
         1 => (0u8..6).prop_map(Op::Delete),
@@ -335,17 +468,22 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    /// After any history, each route is what `model::select` says of the pods that there are.
+    /// After any history, each route is what `model::select` says of the pods that there are and that
+    /// have their address for themselves.
     #[test]
     fn the_table_is_the_model(ops in prop::collection::vec(op(), 0..60)) {
         let mut h = Harness::new();
         let mut pods: BTreeMap<String, PodView> = BTreeMap::new();
         for op in ops {
             match op {
-                Op::Apply { uid, workspace, generation, ready, deleting, bob, since } => {
+                Op::Apply { uid, workspace, generation, ready, deleting, bob, since, address, ended } => {
                     let mut view = pod(&uid.to_string(), &format!("w{workspace}"), generation, ready);
                     view.deleting = deleting;
                     view.since = since;
+                    view.ip = Some(ip(&address.to_string()));
+                    if ended {
+                        view.phase = Phase::Failed;
+                    }
                     if bob {
                         view.owner = "bob".to_owned();
                     }
@@ -357,12 +495,25 @@ proptest! {
                     h.writer.deleted(&uid.to_string(), h.now);
                 }
             }
+            let alone = |pod: &PodView| {
+                !pods.values().any(|other| {
+                    let has = other.is_live() && !other.deleting && other.ip == pod.ip;
+                    let newer = (other.created, &other.uid) > (pod.created, &pod.uid);
+                    has && other.uid != pod.uid && (select::is_routable(other) || newer)
+                })
+            };
+            let mut reached = std::collections::BTreeSet::new();
             for id in ["w0", "w1"] {
                 let claims = select::claimants(pods.values().filter(|pod| pod.workspace == id));
-                let expected = select::active(claims.holder.iter().copied()).map(|pod| pod.uid.clone());
+                let expected = select::active(claims.holder.iter().copied().filter(|pod| alone(pod))).map(|pod| pod.uid.clone());
                 let route = h.table.get(id).map(|workspace| workspace.route());
                 let active = route.as_ref().and_then(|route| route.active()).map(|pod| pod.uid.to_string());
                 prop_assert_eq!(&active, &expected);
+                for backend in route.iter().flat_map(|route| route.backends.iter()) {
+                    prop_assert!(reached.insert(backend.address), "two routes to one address");
+                    let pod = pods.get(&*backend.uid);
+                    prop_assert!(pod.is_some_and(|pod| !pod.deleting && pod.ip == Some(backend.address.ip())));
+                }
                 if let (Some(route), Some(holder)) = (route, claims.holder.first()) {
                     prop_assert_eq!(&route.owner, &holder.owner);
                 }

@@ -1,6 +1,7 @@
 //! The one writer of the table: pods in, routes out.
 
 use super::progress::{Progress, progress};
+use super::addresses::Addresses;
 use super::{Route, Status, Table, Workspace, backend};
 use nogoo9_model::origins::AllowedOrigins;
 use nogoo9_model::pod::{PodView, UpgradeState};
@@ -18,9 +19,16 @@ pub struct Writer {
     workspaces: HashMap<Arc<str>, Vec<Pod>>,
     /// Workspace of each pod, since somebody may change a pod's label.
     homes: HashMap<Arc<str>, Arc<str>>,
-    /// Workspaces without pods, oldest first, with the time at which they may be forgotten.
+    /// Pods by where they listen, as they say.
+    addresses: Addresses,
+    /// Workspaces without pods, oldest first, with the time at which they may be forgotten. An entry
+    /// counts if it is the newest of its workspace.
     leaving: VecDeque<(Instant, Arc<str>)>,
+    /// The newest entry of each.
+    leaves: HashMap<Arc<str>, Instant>,
     remember: Duration,
+    /// Pods that were looked at to publish routes, in all: what events cost.
+    looked_at: u64,
 }
 
 #[derive(Debug)]
@@ -39,6 +47,8 @@ pub struct Noted {
     pub switched: Option<(Arc<str>, Option<String>)>,
     /// Names of pods that claim an id which is another's.
     pub ignored: Vec<String>,
+    /// Names of pods whose address another pod has, too: none of them is routed to.
+    pub contested: Vec<String>,
     /// The pod's generation label cannot be read.
     pub bad_generation: bool,
 }
@@ -51,9 +61,30 @@ impl Writer {
             table,
             workspaces: HashMap::new(),
             homes: HashMap::new(),
+            addresses: Addresses::default(),
             leaving: VecDeque::new(),
+            leaves: HashMap::new(),
             remember,
+            looked_at: 0,
         }
+    }
+
+    /// Pods that were looked at to publish routes since the start: what events have cost.
+    #[must_use]
+    pub fn looked_at(&self) -> u64 {
+        self.looked_at
+    }
+
+    /// Entries of each of its maps.
+    #[cfg(test)]
+    pub(super) fn sizes(&self) -> [usize; 5] {
+        [
+            self.workspaces.len(),
+            self.homes.len(),
+            self.addresses.len(),
+            self.leaving.len(),
+            self.leaves.len(),
+        ]
     }
 
     /// A pod is new or has changed.
@@ -67,6 +98,8 @@ impl Writer {
         {
             noted.push(self.remove(&home, &uid, now));
         }
+        let left = self.addresses.leave(&uid);
+        let met = self.addresses.enter(&uid, &id, &pod);
         let pods = self.workspaces.entry(id.clone()).or_default();
         match pods.iter_mut().find(|known| known.uid == uid) {
             Some(known) => {
@@ -79,19 +112,32 @@ impl Writer {
                 uid,
             }),
         }
+        // First whoever loses an address, last whoever gets it back: at no time does an address have
+        // two routes.
+        noted.extend(self.publish_all(&met, &id, now));
         noted.push(Noted {
             bad_generation,
             ..self.publish(&id, now)
         });
+        let left: Vec<_> = left.into_iter().filter(|id| !met.contains(id)).collect();
+        noted.extend(self.publish_all(&left, &id, now));
         noted
     }
 
     /// The pod of that uid is gone.
-    pub fn deleted(&mut self, uid: &str, now: Instant) -> Noted {
-        match self.homes.remove(uid) {
-            Some(home) => self.remove(&home, uid, now),
-            None => Noted::default(),
-        }
+    pub fn deleted(&mut self, uid: &str, now: Instant) -> Vec<Noted> {
+        let Some(home) = self.homes.remove(uid) else {
+            return Vec::new();
+        };
+        let left = self.addresses.leave(uid);
+        let mut noted = vec![self.remove(&home, uid, now)];
+        noted.extend(self.publish_all(&left, &home, now));
+        noted
+    }
+
+    fn publish_all(&mut self, ids: &[Arc<str>], but: &Arc<str>, now: Instant) -> Vec<Noted> {
+        let others = ids.iter().filter(|id| *id != but);
+        others.map(|id| self.publish(id, now)).collect()
     }
 
     fn remove(&mut self, id: &Arc<str>, uid: &str, now: Instant) -> Noted {
@@ -106,20 +152,30 @@ impl Writer {
         while let Some((when, _)) = self.leaving.front()
             && *when <= now
         {
-            let Some((_, id)) = self.leaving.pop_front() else {
+            let Some((when, id)) = self.leaving.pop_front() else {
                 return;
             };
-            let again = self.leaving.iter().any(|(_, other)| *other == id);
-            let empty = self.workspaces.get(&id).is_none_or(Vec::is_empty);
-            if again || !empty {
+            // Its pods came back, or went once more since.
+            if self.leaves.get(&id) != Some(&when) {
                 continue;
             }
             if self.forget(&id) {
                 self.workspaces.remove(&id);
+                self.leaves.remove(&id);
             } else {
-                self.leaving.push_back((now + self.remember, id));
+                self.leave(id, now);
             }
         }
+    }
+
+    fn leave(&mut self, id: Arc<str>, now: Instant) {
+        let mut when = now + self.remember;
+        // Two entries of one workspace are told apart by their time.
+        if self.leaves.get(&id) == Some(&when) {
+            when += Duration::from_nanos(1);
+        }
+        self.leaves.insert(id.clone(), when);
+        self.leaving.push_back((when, id));
     }
 
     /// Takes a workspace out of the table, unless a request waits for it: that would wait in vain,
@@ -170,15 +226,17 @@ impl Writer {
         let before = known.as_ref().map(|workspace| workspace.route());
         let claims = claimants(pods.iter().map(|pod| &*pod.view));
         let ignored = claims.ignored.iter().map(|pod| pod.name.clone()).collect();
-        let route = route(pods, &claims.holder, before.as_deref());
+        let contested = |pod: &PodView| self.addresses.is_contested(pod);
+        let route = route(pods, &claims.holder, contested, before.as_deref());
+        let contested = pods.iter().filter(|pod| contested(&pod.view));
+        let contested = contested.map(|pod| pod.view.name.clone()).collect();
+        self.looked_at += pods.len() as u64;
         let active = |route: &Route| route.active().map(|pod| pod.uid.clone());
         let old = before.as_deref().and_then(active);
         let new = active(&route);
         let switched =
             (old != new).then(|| (id.clone(), route.active().map(|pod| pod.name.clone())));
-        if pods.is_empty() {
-            self.leaving.push_back((now + self.remember, id.clone()));
-        }
+        let empty = pods.is_empty();
         let named = before.as_deref().map(|route| &route.allow_origins);
         self.count_origins(named.unwrap_or(&AllowedOrigins::NONE), &route.allow_origins);
         match known {
@@ -192,21 +250,32 @@ impl Writer {
                 self.table.0.arrived.notify_waiters();
             }
         }
+        if empty {
+            self.leave(id.clone(), now);
+        } else {
+            self.leaves.remove(id);
+        }
         Noted {
             switched,
             ignored,
+            contested,
             bad_generation: false,
         }
     }
 }
 
 /// The route of a workspace whose pods are `holder`.
-fn route(pods: &[Pod], holder: &[&PodView], before: Option<&Route>) -> Route {
+fn route(
+    pods: &[Pod],
+    holder: &[&PodView],
+    contested: impl Fn(&PodView) -> bool,
+    before: Option<&Route>,
+) -> Route {
     let known = |view: &PodView| pods.iter().find(|pod| *pod.uid == view.uid);
     let mut routable: Vec<&PodView> = holder
         .iter()
         .copied()
-        .filter(|pod| is_routable(pod))
+        .filter(|pod| is_routable(pod) && !contested(pod))
         .collect();
     routable.sort_unstable_by_key(|pod| Reverse(order(pod)));
     let backends: Box<[_]> = routable
