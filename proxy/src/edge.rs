@@ -65,6 +65,10 @@ const CONTROL_ANSWER: Duration = Duration::from_secs(60);
 /// Longest wait for a client that takes nothing.
 const CLIENT_WRITE: Duration = Duration::from_secs(300);
 
+/// Most informational answers (1xx) before the one that counts: nobody needs more than a few, and a pod
+/// that sends them for ever never answers.
+const MAX_INFORMATIONAL: u32 = 100;
+
 /// The proxy as Pingora runs it.
 #[derive(Debug)]
 pub struct Edge {
@@ -232,11 +236,18 @@ impl ProxyHttp for Edge {
         _: Option<&Digest>,
         ctx: &mut Context,
     ) -> pingora::Result<()> {
-        if let Hop::Pod(hop) = &ctx.hop
+        if let Hop::Pod(hop) = &mut ctx.hop
             && let Some((backend, _)) = &hop.current
-            && !reused
         {
-            self.lines.opened(&backend.uid, connection);
+            if !reused {
+                self.lines.opened(&backend.uid, connection);
+            }
+            // While a pod is dialled it may go, and another one get its address and answer in its
+            // place. So nothing is sent before the route was looked at once more.
+            if !hop.opened.workspace.route().reaches(backend) {
+                hop.missed = true;
+                return Error::e_explain(ErrorType::ConnectError, "the pod has gone meanwhile");
+            }
         }
         Ok(())
     }
@@ -270,7 +281,17 @@ impl ProxyHttp for Edge {
         ctx: &mut Context,
         client_reused: bool,
     ) -> Box<Error> {
-        let e = e.more_context(format!("peer: {peer}"));
+        let mut e = e.more_context(format!("peer: {peer}"));
+        if let Hop::Pod(hop) = &mut ctx.hop
+            && std::mem::take(&mut hop.missed)
+        {
+            // Nothing was sent. The route is another one, so `pick` chooses anew.
+            hop.current = None;
+            hop.attempts.changed();
+            self.metrics.retries.inc();
+            e.set_retry(true);
+            return e;
+        }
         self.once_more(session, e, ctx, client_reused)
     }
 
@@ -353,6 +374,16 @@ impl ProxyHttp for Edge {
         }
         if response.status.is_informational() {
             ctx.data();
+            ctx.informed += 1;
+            if response.status == StatusCode::SWITCHING_PROTOCOLS {
+                // Nobody asked for that: WebSockets do not come this way, and nothing else is upgraded.
+                let what = "a 101 that nobody asked for";
+                return Error::e_explain(ErrorType::InvalidHTTPHeader, what);
+            }
+            if ctx.informed > MAX_INFORMATIONAL {
+                let what = "informational answers without an end";
+                return Error::e_explain(ErrorType::InvalidHTTPHeader, what);
+            }
         } else {
             ctx.begun();
         }

@@ -87,6 +87,10 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
     let metrics = Metrics::new(&mut registry);
     registry.register_collector(Box::new(listener::Tasks::here()));
     let watch = follow::pods(&settings, &table, &sessions, &lines, &metrics).await?;
+    // It decides nothing: a proxy that hears nothing of the API server serves on, and all would turn
+    // red at once.
+    let age = watch.status();
+    readiness.show("table-age-seconds", move || age.age().as_secs().to_string());
     let holds = Holds::new(settings.hold);
     let connections = Connections::new(
         settings.accept.connections,

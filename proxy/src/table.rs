@@ -147,6 +147,13 @@ impl Route {
     pub fn active(&self) -> Option<&Arc<Backend>> {
         self.backends.first()
     }
+
+    /// Whether requests may go to that pod at that address.
+    #[must_use]
+    pub fn reaches(&self, pod: &Backend) -> bool {
+        let mut backends = self.backends.iter();
+        backends.any(|known| known.uid == pod.uid && known.address == pod.address)
+    }
 }
 
 impl Backend {

@@ -30,7 +30,8 @@ const STOP_GRACE: Duration = Duration::from_secs(2);
 /// anything of users.
 ///
 /// - `/livez`: 200 as long as the process can answer.
-/// - `/readyz`: 200 `ok`, or 503 with one line `name: reason` per check that is not green.
+/// - `/readyz`: 200 `ok`, or 503 with one line `name: reason` per check that is not green; then one
+///   line `name: value` per figure that is shown beside ([`Readiness::show`]).
 /// - `/metrics`: OpenMetrics text.
 pub fn router(readiness: Readiness, metrics: Arc<Registry>) -> Router {
     Router::new()
@@ -41,14 +42,16 @@ pub fn router(readiness: Readiness, metrics: Arc<Registry>) -> Router {
 
 async fn readyz(State(readiness): State<Readiness>) -> Response {
     let waiting = readiness.waiting();
+    let lines = |pairs: &[(&str, String)]| -> String {
+        let line = |(name, text): &(&str, String)| format!("{name}: {text}\n");
+        pairs.iter().map(line).collect()
+    };
+    let shown = lines(&readiness.shown());
     if waiting.is_empty() {
-        return "ok\n".into_response();
+        return format!("ok\n{shown}").into_response();
     }
-    let lines: String = waiting
-        .iter()
-        .map(|(name, reason)| format!("{name}: {reason}\n"))
-        .collect();
-    (StatusCode::SERVICE_UNAVAILABLE, lines).into_response()
+    let red = lines(&waiting);
+    (StatusCode::SERVICE_UNAVAILABLE, format!("{red}{shown}")).into_response()
 }
 
 async fn scrape(State(metrics): State<Arc<Registry>>) -> Response {

@@ -43,7 +43,11 @@ async fn readiness_lists_every_reason_until_all_are_green() {
     let readiness = Readiness::new();
     let pods = readiness.register("pods", "waiting for the first list");
     let keys = readiness.register("keys", "waiting for session keys");
-    let (url, stop, task) = start(admin::router(readiness, Arc::new(Registry::default()))).await;
+    let (url, stop, task) = start(admin::router(
+        readiness.clone(),
+        Arc::new(Registry::default()),
+    ))
+    .await;
     let ready = format!("{url}/readyz");
     assert_eq!(
         fetch(&ready).await,
@@ -67,6 +71,16 @@ async fn readiness_lists_every_reason_until_all_are_green() {
     assert_eq!(
         fetch(&ready).await,
         (503, "keys: control is gone\n".to_owned())
+    );
+    readiness.show("age-seconds", || "7".to_owned());
+    assert_eq!(
+        fetch(&ready).await,
+        (503, "keys: control is gone\nage-seconds: 7\n".to_owned())
+    );
+    keys.ready();
+    assert_eq!(
+        fetch(&ready).await,
+        (200, "ok\nage-seconds: 7\n".to_owned())
     );
     stop.cancel();
     task.await.unwrap();

@@ -92,6 +92,7 @@ impl Edge {
                     line: None,
                     until_closed: false,
                     repeats: 0,
+                    missed: false,
                     next: Some((backend, entered)),
                     current: None,
                 }));

@@ -31,6 +31,8 @@ pub struct Context {
     pub(super) failure: Option<Failure>,
     /// Status that the proxy itself answered with; 0: it did not.
     pub(super) status: u16,
+    /// Informational answers so far.
+    pub(super) informed: u32,
     /// Whether the connection was taken out of Pingora.
     pub(super) tunnelled: bool,
     /// Workspace and pod whose refusal of a WebSocket was handed on.
@@ -82,6 +84,8 @@ pub(super) struct PodHop {
     pub(super) until_closed: bool,
     /// Repetitions after a connection broke.
     pub(super) repeats: u32,
+    /// Whether the pod went while it was dialled.
+    pub(super) missed: bool,
     /// Chosen, and not dialled yet.
     pub(super) next: Option<(Arc<Backend>, Entered)>,
     /// Dialled.
@@ -141,6 +145,7 @@ impl Context {
             client: None,
             failure: None,
             status: 0,
+            informed: 0,
             tunnelled: false,
             refused_by: None,
             wants_html: false,

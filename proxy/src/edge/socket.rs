@@ -112,6 +112,12 @@ impl Edge {
                     continue;
                 }
             };
+            if !opened.workspace.route().reaches(&backend) {
+                // It went while it was dialled, and its address may be another's by now.
+                attempts.changed();
+                self.metrics.retries.inc();
+                continue;
+            }
             let mut request = session.req_header().clone();
             headers::drop_hop_by_hop(&mut request);
             self.shape(

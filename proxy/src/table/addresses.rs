@@ -11,11 +11,12 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Live pods by address. Costs of each call: the pods at one address, of which there is one.
+/// Live pods by address. Costs of each call: a pod's ports, and the pods at one address, of which there
+/// is one.
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
     at: HashMap<SocketAddr, Vec<Claim>>,
-    of: HashMap<Arc<str>, SocketAddr>,
+    of: HashMap<Arc<str>, Vec<SocketAddr>>,
 }
 
 #[derive(Debug)]
@@ -28,10 +29,12 @@ struct Claim {
 
 /// Where a pod listens, if it may still have its address: one that is being deleted may have lost it,
 /// one that has ended has.
-fn address(pod: &PodView) -> Option<SocketAddr> {
-    let has = pod.is_live() && !pod.deleting;
-    let ip = pod.ip.filter(|_| has)?;
-    Some(SocketAddr::new(ip, pod.serving.port))
+fn addresses(pod: &PodView) -> impl Iterator<Item = SocketAddr> {
+    let ip = pod.ip.filter(|_| pod.is_live());
+    let more = pod.serving.ports.iter().map(|port| port.port);
+    let ports = std::iter::once(pod.serving.port).chain(more);
+    ip.into_iter()
+        .flat_map(move |ip| ports.clone().map(move |port| SocketAddr::new(ip, port)))
 }
 
 impl Addresses {
@@ -47,44 +50,55 @@ impl Addresses {
         workspace: &Arc<str>,
         pod: &PodView,
     ) -> Vec<Arc<str>> {
-        let Some(address) = address(pod) else {
-            return Vec::new();
-        };
-        self.of.insert(uid.clone(), address);
-        let claims = self.at.entry(address).or_default();
-        let others = claims.iter().map(|claim| claim.workspace.clone()).collect();
-        claims.push(Claim {
-            uid: uid.clone(),
-            workspace: workspace.clone(),
-            created: pod.created,
-            routable: is_routable(pod),
-        });
-        others
+        let mut own: Vec<SocketAddr> = addresses(pod).collect();
+        own.sort_unstable();
+        own.dedup();
+        let mut others = Vec::new();
+        for address in &own {
+            let claims = self.at.entry(*address).or_default();
+            others.extend(claims.iter().map(|claim| claim.workspace.clone()));
+            claims.push(Claim {
+                uid: uid.clone(),
+                workspace: workspace.clone(),
+                created: pod.created,
+                routable: is_routable(pod),
+            });
+        }
+        if !own.is_empty() {
+            self.of.insert(uid.clone(), own);
+        }
+        once_each(others)
     }
 
     /// Forgets where a pod listens, and returns the workspaces of others at that address.
     pub(super) fn leave(&mut self, uid: &str) -> Vec<Arc<str>> {
-        let Some(address) = self.of.remove(uid) else {
-            return Vec::new();
-        };
-        let Some(claims) = self.at.get_mut(&address) else {
-            return Vec::new();
-        };
-        claims.retain(|claim| &*claim.uid != uid);
-        let others = claims.iter().map(|claim| claim.workspace.clone()).collect();
-        if claims.is_empty() {
-            self.at.remove(&address);
+        let mut others = Vec::new();
+        for address in self.of.remove(uid).unwrap_or_default() {
+            let Some(claims) = self.at.get_mut(&address) else {
+                continue;
+            };
+            claims.retain(|claim| &*claim.uid != uid);
+            others.extend(claims.iter().map(|claim| claim.workspace.clone()));
+            if claims.is_empty() {
+                self.at.remove(&address);
+            }
         }
-        others
+        once_each(others)
     }
 
     /// Whether another pod may be meant by this one's address: one that is ready there, or one that is
     /// newer and on its way to be.
     pub(super) fn is_contested(&self, pod: &PodView) -> bool {
-        let claims = address(pod).and_then(|address| self.at.get(&address));
-        claims.into_iter().flatten().any(|claim| {
+        let claims = addresses(pod).filter_map(|address| self.at.get(&address));
+        claims.flatten().any(|claim| {
             let newer = (claim.created, &*claim.uid) > (pod.created, pod.uid.as_str());
             *claim.uid != *pod.uid && (claim.routable || newer)
         })
     }
+}
+
+fn once_each(mut workspaces: Vec<Arc<str>>) -> Vec<Arc<str>> {
+    workspaces.sort_unstable();
+    workspaces.dedup();
+    workspaces
 }

@@ -92,6 +92,17 @@ impl Cluster {
         self.serving = Some(tokio::spawn(bound.serve(self.stop.clone())));
     }
 
+    /// Copies the state of the API server, which must be away.
+    pub(crate) fn back_up(&self, to: &Path) {
+        copy(&self.data_dir, to);
+    }
+
+    /// Puts a copy in place of its state; it must be away.
+    pub(crate) fn restore(&self, from: &Path) {
+        std::fs::remove_dir_all(&self.data_dir).unwrap();
+        copy(from, &self.data_dir);
+    }
+
     /// Creates a pod that is not ready, and returns its uid.
     pub(crate) async fn create(&self, pod: &Spec<'_>) -> String {
         let mut annotations = serde_json::Map::new();
@@ -197,6 +208,19 @@ impl Cluster {
             .delete(name, &DeleteParams::default().grace_period(0))
             .await
             .unwrap();
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
     }
 }
 

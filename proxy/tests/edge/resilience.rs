@@ -114,6 +114,8 @@ async fn a_reused_address_never_inherits_a_connection() {
     stage.routed("dev", Some(&uid)).await;
     assert_eq!(stage.get("dev", "/").await.status, 200);
     // Another workspace's pod gets the same address; the pooled connection to the first is alive.
+    stage.cluster.terminate("first").await;
+    stage.cluster.finish("first").await;
     let other = stage
         .cluster
         .run(&Spec::new("second", "two", 1, first.address))
@@ -177,4 +179,39 @@ async fn the_provider_can_be_away() {
     assert_eq!(status(&before).await, 200);
     assert_eq!(status(&stage.bearer("alice")).await, 200);
     assert_eq!(stage.get("dev", "/").await.status, 200);
+}
+
+/// The API server comes back with the state of an earlier time: `old`, which was deleted since, is said
+/// to be ready again, and `new`, which was made since, is not there.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_server_put_back_to_an_older_state_brings_no_pod_back() {
+    let mut stage = Stage::start().await;
+    let (old, old_uid) = stage.serving("old", "dev", 1).await;
+    let (other, _) = stage.serving("other", "other", 1).await;
+    let copy = tempfile::tempdir().unwrap();
+    stage.cluster.stop().await;
+    stage.cluster.back_up(copy.path());
+    stage.cluster.resume().await;
+    let (_new, _) = stage.serving("new", "dev", 2).await;
+    stage.cluster.terminate("old").await;
+    stage.cluster.finish("old").await;
+    assert!(stage.get("dev", "/").await.text().starts_with("new\n"));
+    let asked = old.requests();
+
+    stage.cluster.stop().await;
+    stage.cluster.restore(copy.path());
+    stage.cluster.resume().await;
+    stage.routed("dev", None).await;
+    assert_eq!(stage.metric("watch_restores_total").await, 1);
+    assert!(stage.metric("watch_went_back_total").await > 0);
+    // What was there then and now is served all along.
+    assert!(stage.get("other", "/").await.text().starts_with("other\n"));
+    assert_eq!(other.requests(), 1);
+    // Control here knows nothing of it either.
+    assert_eq!(stage.get("dev", "/").await.status, 404);
+    assert_eq!(old.requests(), asked, "its address may be another's");
+    // Its kubelet says something of it: it is of the present.
+    stage.cluster.annotate("old", "note", "here").await;
+    stage.routed("dev", Some(&old_uid)).await;
+    assert!(stage.get("dev", "/").await.text().starts_with("old\n"));
 }

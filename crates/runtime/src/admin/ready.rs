@@ -7,9 +7,24 @@ use std::{
 
 type Checks = BTreeMap<&'static str, Option<String>>;
 
+/// A figure to be read at the moment at which somebody asks.
+type Figure = Box<dyn Fn() -> String + Send + Sync>;
+
 /// What must be green before traffic may come. Clones share the checks.
 #[derive(Clone, Debug, Default)]
-pub struct Readiness(Arc<Mutex<Checks>>);
+pub struct Readiness {
+    checks: Arc<Mutex<Checks>>,
+    figures: Arc<Figures>,
+}
+
+#[derive(Default)]
+struct Figures(Mutex<BTreeMap<&'static str, Figure>>);
+
+impl std::fmt::Debug for Figures {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Figures")
+    }
+}
 
 /// One named check; red until [`Check::ready`] is called.
 #[derive(Clone, Debug)]
@@ -33,6 +48,23 @@ impl Readiness {
         }
     }
 
+    /// Shows a figure beside the checks. It decides nothing.
+    pub fn show(&self, name: &'static str, figure: impl Fn() -> String + Send + Sync + 'static) {
+        self.figures().insert(name, Box::new(figure));
+    }
+
+    /// All figures as they are now, by name.
+    pub fn shown(&self) -> Vec<(&'static str, String)> {
+        let figures = self.figures();
+        let read = figures.iter().map(|(name, figure)| (*name, figure()));
+        read.collect()
+    }
+
+    fn figures(&self) -> MutexGuard<'_, BTreeMap<&'static str, Figure>> {
+        let figures = self.figures.0.lock();
+        figures.unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The red checks with their reasons, by name.
     pub fn waiting(&self) -> Vec<(&'static str, String)> {
         self.checks()
@@ -48,7 +80,7 @@ impl Readiness {
 
     /// Whoever held the lock left a whole map behind, panic or not.
     fn checks(&self) -> MutexGuard<'_, Checks> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.checks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
