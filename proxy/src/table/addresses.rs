@@ -33,8 +33,9 @@ fn addresses(pod: &PodView) -> impl Iterator<Item = SocketAddr> {
     let ip = pod.ip.filter(|_| pod.is_live());
     let more = pod.serving.ports.iter().map(|port| port.port);
     let ports = std::iter::once(pod.serving.port).chain(more);
-    ip.into_iter()
-        .flat_map(move |ip| ports.clone().map(move |port| SocketAddr::new(ip, port)))
+    ip.map(|ip| ports.map(move |port| SocketAddr::new(ip, port)))
+        .into_iter()
+        .flatten()
 }
 
 impl Addresses {

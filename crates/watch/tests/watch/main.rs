@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
     reason = "tests and their helpers"
 )]
 
@@ -186,4 +187,33 @@ async fn a_list_comes_in_pages_and_whole_where_those_expire() {
     // The first page of one that broke off, and one in one piece.
     assert_eq!(h.server().asked(), (3, 5));
     assert_eq!(h.names().len(), 25);
+}
+
+/// As many objects as there may be workspaces; by default a tenth part of a tenth.
+#[tokio::test]
+async fn a_long_list_is_taken_in_page_by_page_and_again_without_a_change() {
+    let many = match std::env::var("NOGOO9_TEST_EDGE").as_deref() {
+        Ok("all") => 100_000,
+        _ => 3_000,
+    };
+    let names: Vec<String> = (0..many).map(|n| format!("o{n:06}")).collect();
+    let objects: Vec<(&str, &str)> = names.iter().map(|name| (&**name, "1")).collect();
+    let began = std::time::Instant::now();
+    let mut h = Harness::start(&objects, Watches::Work, Config::default()).await;
+    assert_eq!(h.until_synced().await.len(), many);
+    let first = began.elapsed();
+    assert_eq!(h.server().asked(), (1, many / 500));
+    h.watched().await;
+    {
+        let mut server = h.server();
+        server.forget();
+        server.delete("o000007");
+    }
+    let began = std::time::Instant::now();
+    assert_eq!(h.differences().await, ["-o000007"]);
+    println!(
+        "{many} objects: first list {first:?}, list again {:?}",
+        began.elapsed()
+    );
+    assert_eq!(h.watch.store().len(), many - 1);
 }
