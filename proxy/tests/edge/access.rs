@@ -198,11 +198,7 @@ async fn the_older_claim_keeps_an_id() {
         )
         .await;
     // A pod of a third workspace comes after it in the same watch.
-    let marker = stage
-        .cluster
-        .run(&Spec::new("marker", "marker", 1, bobs.address))
-        .await;
-    stage.routed("marker", Some(&marker)).await;
+    let (_marker, _) = stage.serving("marker", "marker", 1).await;
     stage.routed("dev", Some(&uid)).await;
     assert!(stage.get("dev", "/").await.text().starts_with("alices\n"));
 }
