@@ -375,11 +375,6 @@ impl ProxyHttp for Edge {
         if response.status.is_informational() {
             ctx.data();
             ctx.informed += 1;
-            if response.status == StatusCode::SWITCHING_PROTOCOLS {
-                // Nobody asked for that: WebSockets do not come this way, and nothing else is upgraded.
-                let what = "a 101 that nobody asked for";
-                return Error::e_explain(ErrorType::InvalidHTTPHeader, what);
-            }
             if ctx.informed > MAX_INFORMATIONAL {
                 let what = "informational answers without an end";
                 return Error::e_explain(ErrorType::InvalidHTTPHeader, what);
