@@ -5,8 +5,8 @@
 //! are. Nothing ever empties the table: a workspace goes from it when its last pod has been gone for
 //! as long as requests may be held. Of two pods at one address neither is routed to.
 
-pub mod progress;
 mod addresses;
+pub mod progress;
 mod writer;
 
 use crate::busy::Going;

@@ -90,9 +90,9 @@ async fn readiness_lists_every_reason_until_all_are_green() {
 #[tokio::test]
 async fn metrics_are_open_metrics() {
     tls();
-    let mut registry = Registry::with_prefix("nogoo9");
+    let mut registry = Registry::default();
     let counter: Counter = Counter::default();
-    registry.register("things", "Things seen", counter.clone());
+    registry.register("nogoo9_things", "Things seen", counter.clone());
     counter.inc_by(3);
     registry.register_collector(Box::new(admin::Tasks::here()));
     let (url, stop, task) = start(admin::router(Readiness::new(), Arc::new(registry))).await;

@@ -1,7 +1,7 @@
 //! The one writer of the table: pods in, routes out.
 
-use super::progress::{Progress, progress};
 use super::addresses::Addresses;
+use super::progress::{Progress, progress};
 use super::{Route, Status, Table, Workspace, backend};
 use nogoo9_model::origins::AllowedOrigins;
 use nogoo9_model::pod::{PodView, UpgradeState};
