@@ -257,6 +257,8 @@ async fn a_refusal_arrives_although_the_client_goes_on_sending() {
     let mut answer = Vec::new();
     client.read_to_end(&mut answer).await.unwrap();
     assert_eq!(answer, b"HTTP/1.1 431 x\r\n\r\n");
+    client.write_all(head.as_bytes()).await.unwrap();
+    assert!(!refusing.is_finished(), "it does not listen to the end");
     drop(client);
     refusing.await.unwrap();
 }
