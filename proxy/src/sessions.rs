@@ -5,11 +5,13 @@
 //! then that nothing is open on it, knows that nothing new will come to it.
 //!
 //! Entered by workspace: what is asked about one, or done to one of its pods, costs what is open in
-//! that workspace, however much is open in all. Each workspace has a lock of its own, held for the
-//! time of a map's insertion, so that a busy one is in nobody's way.
+//! that workspace, however much is open in all. Workspaces are spread over many locks, each held for
+//! the time of a map's insertion. (A lock-free map was measured here and was worse by far: a key that
+//! comes and goes with every request makes it copy all the others every few dozen times.)
 
 use nogoo9_model::wire;
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -33,26 +35,15 @@ struct Inner {
     sockets: AtomicUsize,
     /// Whether sockets are ended as soon as they are entered: this proxy stops.
     stopping: AtomicBool,
-    workspaces: papaya::HashMap<Arc<str>, Arc<Group>>,
+    hasher: RandomState,
+    shards: [Mutex<Shard>; SHARDS],
 }
 
-/// What is open in one workspace.
-#[derive(Debug, Default)]
-struct Group(Mutex<Members>);
+/// What is open in some of the workspaces, by id and key. Workspaces without anything are not in it.
+type Shard = HashMap<Arc<str>, HashMap<u64, Arc<Open>>>;
 
-#[derive(Debug, Default)]
-struct Members {
-    /// Whether it was taken out of the map: nothing may be entered any more.
-    gone: bool,
-    open: HashMap<u64, Arc<Open>>,
-}
-
-impl Group {
-    fn members(&self) -> MutexGuard<'_, Members> {
-        // Whoever panicked left whole entries behind.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+/// Locks that workspaces are spread over: more than there are cores that could meet at one.
+const SHARDS: usize = 64;
 
 /// What is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,7 +121,6 @@ impl Open {
 pub struct Entered {
     sessions: Sessions,
     workspace: Arc<str>,
-    group: Arc<Group>,
     key: u64,
     open: Arc<Open>,
 }
@@ -168,7 +158,8 @@ impl Sessions {
             requests: AtomicUsize::new(0),
             sockets: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
-            workspaces: papaya::HashMap::new(),
+            hasher: RandomState::new(),
+            shards: std::array::from_fn(|_| Mutex::default()),
         }))
     }
 
@@ -186,7 +177,10 @@ impl Sessions {
             holder: OnceLock::new(),
         });
         self.counter(kind).fetch_add(1, Ordering::Relaxed);
-        let group = self.insert(workspace, key, &open);
+        let mut shard = self.shard(workspace);
+        let there = shard.entry(workspace.clone()).or_default();
+        there.insert(key, open.clone());
+        drop(shard);
         // Entered first, looked at then: whoever stops says so first, and looks at all then.
         std::sync::atomic::fence(Ordering::SeqCst);
         if kind == Kind::Socket && self.0.stopping.load(Ordering::Relaxed) {
@@ -195,37 +189,23 @@ impl Sessions {
         Entered {
             sessions: self.clone(),
             workspace: workspace.clone(),
-            group,
             key,
             open,
         }
     }
 
-    fn insert(&self, workspace: &Arc<str>, key: u64, open: &Arc<Open>) -> Arc<Group> {
-        let workspaces = self.0.workspaces.pin();
-        loop {
-            let group = workspaces.get_or_insert_with(workspace.clone(), Arc::default);
-            let mut members = group.members();
-            if !members.gone {
-                members.open.insert(key, open.clone());
-                return group.clone();
-            }
-            drop(members);
-            // Its last session has just left, and is about to take it out.
-            let _ = workspaces.remove_if(workspace, |_, there| Arc::ptr_eq(there, group));
-        }
+    fn shard(&self, workspace: &str) -> MutexGuard<'_, Shard> {
+        let hash = self.0.hasher.hash_one(workspace);
+        let nth = usize::try_from(hash % SHARDS as u64).unwrap_or_default();
+        lock(&self.0.shards[nth])
     }
 
     /// Ends the sockets of a pod of that workspace and returns how many there were.
     pub fn end_pod(&self, workspace: &str, pod: &str, why: End) -> usize {
-        let workspaces = self.0.workspaces.pin();
-        let Some(group) = workspaces.get(workspace) else {
-            return 0;
-        };
-        let members = group.members();
-        let of_pod = members.open.values().filter(|open| &*open.pod == pod);
-        of_pod
-            .filter(|open| open.kind == Kind::Socket && open.end(why))
+        let shard = self.shard(workspace);
+        let open = shard.get(workspace).into_iter().flat_map(HashMap::values);
+        open.filter(|open| &*open.pod == pod && open.kind == Kind::Socket)
+            .filter(|open| open.end(why))
             .count()
     }
 
@@ -236,9 +216,9 @@ impl Sessions {
         self.0.stopping.store(true, Ordering::Relaxed);
         std::sync::atomic::fence(Ordering::SeqCst);
         let mut all: Vec<(u64, OpenSocket)> = Vec::new();
-        for group in self.0.workspaces.pin().values() {
-            let members = group.members();
-            let sockets = members.open.iter();
+        for shard in &self.0.shards {
+            let shard = lock(shard);
+            let sockets = shard.values().flatten();
             let sockets = sockets.filter(|(_, open)| open.kind == Kind::Socket);
             all.extend(sockets.map(|(key, open)| (*key, OpenSocket(open.clone()))));
         }
@@ -253,20 +233,19 @@ impl Sessions {
         let now = self.clock();
         let mut sessions: BTreeMap<String, u32> = BTreeMap::new();
         let mut requests: BTreeMap<String, u32> = BTreeMap::new();
-        if let Some(group) = self.0.workspaces.pin().get(workspace) {
-            for open in group.members().open.values() {
-                let silent = now.saturating_sub(open.last_data.load(Ordering::Relaxed));
-                if silent >= milliseconds(ACTIVE_FOR) {
-                    continue;
-                }
-                count(&mut sessions, &open.pod);
-                let idle =
-                    open.begun.load(Ordering::Relaxed) && silent >= milliseconds(STREAM_IDLE);
-                if open.kind == Kind::Request && !idle {
-                    count(&mut requests, &open.pod);
-                }
+        let shard = self.shard(workspace);
+        for open in shard.get(workspace).into_iter().flat_map(HashMap::values) {
+            let silent = now.saturating_sub(open.last_data.load(Ordering::Relaxed));
+            if silent >= milliseconds(ACTIVE_FOR) {
+                continue;
+            }
+            count(&mut sessions, &open.pod);
+            let idle = open.begun.load(Ordering::Relaxed) && silent >= milliseconds(STREAM_IDLE);
+            if open.kind == Kind::Request && !idle {
+                count(&mut requests, &open.pod);
             }
         }
+        drop(shard);
         wire::Sessions {
             version: wire::VERSION,
             active,
@@ -281,12 +260,9 @@ impl Sessions {
     #[must_use]
     pub fn holding(&self, workspace: &str, session: &str) -> Vec<Arc<str>> {
         let now = self.clock();
-        let workspaces = self.0.workspaces.pin();
-        let Some(group) = workspaces.get(workspace) else {
-            return Vec::new();
-        };
+        let shard = self.shard(workspace);
         let mut pods: Vec<Arc<str>> = Vec::new();
-        for open in group.members().open.values() {
+        for open in shard.get(workspace).into_iter().flat_map(HashMap::values) {
             let silent = now.saturating_sub(open.last_data.load(Ordering::Relaxed));
             let holds = open.holder.get().is_some_and(|holder| **holder == *session);
             if holds && silent < milliseconds(ACTIVE_FOR) && !pods.contains(&open.pod) {
@@ -321,6 +297,11 @@ fn count(by_pod: &mut BTreeMap<String, u32>, pod: &str) {
             by_pod.insert(pod.to_owned(), 1);
         }
     }
+}
+
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    // Whoever panicked left whole entries behind.
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn milliseconds(time: Duration) -> u64 {
@@ -374,15 +355,14 @@ impl Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        let mut members = self.group.members();
-        members.open.remove(&self.key);
-        if members.open.is_empty() {
-            members.gone = true;
-            drop(members);
-            let workspaces = self.sessions.0.workspaces.pin();
-            let ours = |_: &Arc<str>, there: &Arc<Group>| Arc::ptr_eq(there, &self.group);
-            let _ = workspaces.remove_if(&*self.workspace, ours);
+        let mut shard = self.sessions.shard(&self.workspace);
+        if let Some(there) = shard.get_mut(&self.workspace) {
+            there.remove(&self.key);
+            if there.is_empty() {
+                shard.remove(&self.workspace);
+            }
         }
+        drop(shard);
         let counter = self.sessions.counter(self.open.kind);
         counter.fetch_sub(1, Ordering::Relaxed);
     }
