@@ -5,6 +5,7 @@ mod again;
 mod answer;
 mod claim;
 mod context;
+mod downstream;
 mod follow;
 mod line;
 mod personal;
@@ -128,6 +129,12 @@ impl ProxyHttp for Edge {
         crate::accept::reached(session);
         session.set_write_timeout(Some(CLIENT_WRITE));
         ctx.client = self.client(session);
+        if let Err(flaw) = self.read(session) {
+            tracing::debug!(%flaw, client = ?ctx.client, "a request that may be read in two ways");
+            // What comes behind it may be of the same kind.
+            session.set_keepalive(None);
+            return self.reply(session, ctx, &Reply::flawed(flaw)).await;
+        }
         if self.is_too_large(session.req_header()) {
             return self.reply(session, ctx, &Reply::too_large()).await;
         }
@@ -297,7 +304,7 @@ impl ProxyHttp for Edge {
 
     async fn upstream_request_filter(
         &self,
-        _: &mut Session,
+        session: &mut Session,
         request: &mut RequestHeader,
         ctx: &mut Context,
     ) -> pingora::Result<()> {
@@ -312,7 +319,9 @@ impl ProxyHttp for Edge {
                     .current
                     .as_ref()
                     .is_some_and(|(backend, _)| backend.identity_headers);
-                self.shape(request, &hop.opened, client, strips, identity)
+                let sent = session.req_header();
+                *request = self.shape(sent, request, &hop.opened, client, strips, identity)?;
+                Ok(())
             }
             Hop::Control { host } => headers::towards_control(
                 request,
@@ -387,6 +396,8 @@ impl ProxyHttp for Edge {
             // The client is to go on elsewhere.
             session.set_keepalive(None);
         }
+        // The version is the edge's, whatever the pod speaks (RFC 9110, section 6.2).
+        response.set_version(Version::HTTP_11);
         // HTTP/1.0 knows no chunks (RFC 9112, section 6.1): there the end of the connection ends it.
         if session.req_header().version == Version::HTTP_10
             && response.remove_header(&TRANSFER_ENCODING).is_some()

@@ -11,6 +11,7 @@ mod sign_in;
 use crate::personal::Verdict;
 use crate::reply::Reply;
 use crate::route::{Mode, Place, Router, Target};
+use crate::strict::Flaw;
 use crate::table::{Status, Table};
 use crate::tunnel::request::wants_websocket;
 use http::header::{ACCEPT, HOST, UPGRADE, WWW_AUTHENTICATE};
@@ -114,7 +115,12 @@ impl Gate {
 
     fn decide_by(&self, request: &RequestHeader, now: UnixSeconds, proof: Proof) -> Decision {
         let host = host_of(request);
-        match self.router.target(host, request.uri.path()) {
+        let path = request.uri.path();
+        let target = self.router.target(host, path);
+        if self.router.is_ambiguous(host, path, &target) {
+            return Decision::Reply(Reply::flawed(Flaw::Path));
+        }
+        match target {
             Target::Misdirected => Decision::Reply(Reply::text(
                 StatusCode::MISDIRECTED_REQUEST,
                 "This host is not served here.",

@@ -3,17 +3,20 @@
 //! Towards pods nothing of ours may go: no cookie, no token, and no header by which a client could
 //! claim to be somebody. What a pod may believe is only what is added here.
 
+mod address;
 mod answer;
+mod origin;
+mod pod;
 
 use http::HeaderName;
-use http::header::{AUTHORIZATION, CONNECTION, COOKIE, FORWARDED, HOST};
-use nogoo9_identity::Authenticator;
-use nogoo9_model::access::Caller;
+use http::header::{CONNECTION, COOKIE, FORWARDED, HOST};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use pingora::http::RequestHeader;
-use std::net::IpAddr;
 
-pub use answer::{Mapping, add_cookie, from_pod, let_read};
+pub use address::Mapping;
+pub use answer::{add_cookie, from_pod, let_read};
+pub use origin::Origin;
+pub use pod::towards_pod;
 
 /// Subject of the verified caller.
 pub const USER_SUB: &str = "X-User-Sub";
@@ -63,52 +66,20 @@ const CLAIMS: [&str; 35] = [
     "cf-connecting-ip",
 ];
 
+/// What those begin with.
+const FIRST: &[u8] = b"xorcts";
+
 /// Likewise, whole names: what begins like them is applications' own.
 const WHOLE_CLAIMS: [&str; 6] = [
     "x-email", "x-group", "x-groups", "x-role", "x-roles", "x-sub",
 ];
-
-/// Where a request came from, for the hop to control or a pod.
-#[derive(Debug, Clone, Copy)]
-pub struct Origin<'a> {
-    /// Host that the client asked for.
-    pub host: &'a str,
-    /// Scheme of the public URL.
-    pub scheme: &'a str,
-    /// Address of the client.
-    pub client: Option<IpAddr>,
-}
 
 /// Makes a request fit for control: whoever the client claims to be is taken out, cookies and
 /// tokens stay.
 pub fn towards_control(request: &mut RequestHeader, origin: Origin<'_>) -> pingora::Result<()> {
     drop_claims(request);
     join_cookies(request)?;
-    add_origin(request, origin)
-}
-
-/// Makes a request fit for a pod. `caller` is `None` where the workspace wants no identity headers;
-/// `prefix` is what path mode took off.
-pub fn towards_pod(
-    request: &mut RequestHeader,
-    auth: &Authenticator,
-    origin: Origin<'_>,
-    caller: Option<&Caller>,
-    prefix: Option<&str>,
-) -> pingora::Result<()> {
-    drop_claims(request);
-    strip_ours(request, auth)?;
-    join_cookies(request)?;
-    add_origin(request, origin)?;
-    if let Some(prefix) = prefix {
-        request.insert_header("X-Forwarded-Prefix", prefix)?;
-    }
-    if let Some(caller) = caller {
-        request.insert_header(USER_SUB, encoded(&caller.sub))?;
-        let roles: Vec<String> = caller.roles.iter().map(|role| encoded(role)).collect();
-        request.insert_header(USER_ROLES, roles.join(","))?;
-    }
-    Ok(())
+    origin.add_to(request)
 }
 
 /// Takes out the headers that concern one hop only, named by the standard or by `Connection`, for a
@@ -151,6 +122,10 @@ pub fn encoded(text: &str) -> String {
 /// Whether a client could claim something by a header of that name.
 fn is_claim(name: &HeaderName) -> bool {
     let name = name.as_str().as_bytes();
+    // Hardly a name that browsers send begins like one of them.
+    if !name.first().is_some_and(|first| FIRST.contains(first)) {
+        return false;
+    }
     let plain = |byte: &u8| {
         if byte.is_ascii_alphanumeric() {
             *byte
@@ -185,46 +160,24 @@ fn drop_claims(request: &mut RequestHeader) {
     request.remove_header(&FORWARDED);
 }
 
-fn strip_ours(request: &mut RequestHeader, auth: &Authenticator) -> pingora::Result<()> {
-    // The few headers that may hold something of ours, taken out, cleaned and put back.
-    let mut some = http::HeaderMap::new();
-    for name in [COOKIE, AUTHORIZATION] {
-        for value in request.headers.get_all(&name) {
-            some.append(name.clone(), value.clone());
-        }
-        request.remove_header(&name);
-    }
-    if some.is_empty() {
-        return Ok(());
-    }
-    auth.strip(&mut some);
-    for (name, value) in &some {
-        request.append_header(name.clone(), value.clone())?;
-    }
-    Ok(())
-}
-
 /// HTTP/2 splits cookies into several fields; HTTP/1 applications expect one.
 fn join_cookies(request: &mut RequestHeader) -> pingora::Result<()> {
     let mut all = request.headers.get_all(COOKIE).iter();
-    let (Some(first), Some(second)) = (all.next(), all.next()) else {
+    let (Some(_), Some(_)) = (all.next(), all.next()) else {
         return Ok(());
     };
-    let mut joined = first.as_bytes().to_vec();
-    for value in std::iter::once(second).chain(all) {
-        joined.extend_from_slice(b"; ");
-        joined.extend_from_slice(value.as_bytes());
-    }
+    let joined = cookies_in_one(&request.headers);
     request.insert_header(COOKIE, joined)
 }
 
-fn add_origin(request: &mut RequestHeader, origin: Origin<'_>) -> pingora::Result<()> {
-    request.insert_header("X-Forwarded-Host", origin.host)?;
-    request.insert_header("X-Forwarded-Proto", origin.scheme)?;
-    match origin.client {
-        Some(client) => request.insert_header("X-Forwarded-For", client.to_string()),
-        None => Ok(()),
-    }
+/// All cookies of a request in one value.
+fn cookies_in_one(headers: &http::HeaderMap) -> Vec<u8> {
+    let values: Vec<&[u8]> = headers
+        .get_all(COOKIE)
+        .iter()
+        .map(http::HeaderValue::as_bytes)
+        .collect();
+    values.join(&b"; "[..])
 }
 
 #[cfg(test)]

@@ -32,5 +32,6 @@ pub mod retry;
 pub mod route;
 pub mod server;
 pub mod sessions;
+pub mod strict;
 pub mod table;
 pub mod tunnel;

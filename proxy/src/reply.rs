@@ -5,6 +5,7 @@ mod limited;
 mod socket;
 mod told;
 
+use crate::strict::Flaw;
 use crate::table::progress::WaitsFor;
 use bytes::Bytes;
 use http::StatusCode;
@@ -236,6 +237,13 @@ impl Reply {
             StatusCode::BAD_REQUEST,
             &serde_json::json!({"code": "invalid_request", "message": "The request is not proper HTTP."}),
         )
+    }
+
+    /// The request can be read in two ways.
+    #[must_use]
+    pub fn flawed(flaw: Flaw) -> Self {
+        let body = serde_json::json!({"code": "invalid_request", "message": flaw.to_string()});
+        Self::json(flaw.status(), &body)
     }
 
     /// The rest of the request did not come.

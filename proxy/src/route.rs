@@ -3,7 +3,10 @@
 //! The id comes from the host, or from the one segment after `/route/`, byte for byte: nothing is
 //! decoded or normalised first. So no spelling of a path (`%2e%2e`, `//`, `..`, `%2f`) can move a
 //! request from one workspace to another, or from a workspace to control; it only changes which path
-//! the same pod sees.
+//! the same pod sees. Where whoever resolves such spellings would go to another place, the request is
+//! refused ([`Router::is_ambiguous`]): a browser, or a proxy in front of us, may have meant that one.
+
+pub mod plain;
 
 use nogoo9_model::id::{check_port_name, split_host};
 use nogoo9_runtime::args::Public;
@@ -184,6 +187,21 @@ impl Router {
             self.on_console(path)
         } else {
             Target::Misdirected
+        }
+    }
+
+    /// Whether a path leads to another place than `target` once it is decoded and resolved.
+    #[must_use]
+    pub fn is_ambiguous(&self, host: &str, path: &str, target: &Target<'_>) -> bool {
+        let Some(plain) = plain::plain(path) else {
+            return false;
+        };
+        match (target, self.target(host, &plain)) {
+            (Target::Workspace(one), Target::Workspace(other)) => {
+                // The host is the same, and with it the extra port that it names.
+                (&one.id, one.mode, one.ours) != (&other.id, other.mode, other.ours)
+            }
+            (one, other) => *one != other,
         }
     }
 

@@ -348,6 +348,13 @@ impl AsyncRead for Connection {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        if !this.wire.buffer().is_empty() {
+            // Whoever waits for the client has said all for now: a part of an answer, however small,
+            // arrives before the next one is there.
+            if let Poll::Ready(Err(error)) = Pin::new(&mut this.wire).poll_flush(cx) {
+                return Poll::Ready(Err(error));
+            }
+        }
         while this.buffer.is_empty() && this.due.ahead() == 0 {
             // Where the request has ended, who reads looks whether the client is still there: if it
             // sends its next one, it is.

@@ -179,7 +179,15 @@ fn request_line(line: &[u8], bounds: &Bounds) -> Result<(), Unacceptable> {
     if !version.is_some_and(|version| version.starts_with(b"HTTP/")) {
         return Err(Unacceptable::Malformed);
     }
-    if target.is_some_and(|target| target.len() > bounds.target) {
+    let target = target.unwrap_or_default();
+    // Pingora would encode what no target can hold, and so make another one of it.
+    if target
+        .iter()
+        .any(|byte| byte.is_ascii_control() || *byte == b' ')
+    {
+        return Err(Unacceptable::Malformed);
+    }
+    if target.len() > bounds.target {
         return Err(Unacceptable::Target);
     }
     Ok(())

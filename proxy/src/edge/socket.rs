@@ -118,10 +118,12 @@ impl Edge {
                 self.metrics.retries.inc();
                 continue;
             }
-            let mut request = session.req_header().clone();
-            headers::drop_hop_by_hop(&mut request);
-            self.shape(
-                &mut request,
+            let sent = session.req_header();
+            let mut left = sent.clone();
+            headers::drop_hop_by_hop(&mut left);
+            let request = self.shape(
+                sent,
+                &left,
                 &opened,
                 client,
                 backend.strip_prefix,

@@ -7,55 +7,52 @@ use crate::tunnel::handshake::CONNECT;
 use pingora::http::RequestHeader;
 use pingora::protocols::TcpKeepalive;
 use pingora::upstreams::peer::{HttpPeer, HttpUpstreamRequestPolicy};
+use std::borrow::Cow;
 use std::time::Duration;
 
 impl Edge {
-    /// Makes a client's request one for a pod.
+    /// Makes what was `sent` a request for a pod, of what is `left` of it once the headers of one hop
+    /// are gone.
     pub(super) fn shape(
         &self,
-        request: &mut RequestHeader,
+        sent: &RequestHeader,
+        left: &RequestHeader,
         opened: &Opened,
         client: Option<std::net::IpAddr>,
         strip_prefix: bool,
         identity: bool,
-    ) -> pingora::Result<()> {
+    ) -> pingora::Result<RequestHeader> {
         let prefix = opened.prefix();
-        if let Some(target) = target(request, prefix.as_deref().filter(|_| strip_prefix)) {
-            request.set_raw_path(&target)?;
-        }
+        let target = target(sent, prefix.as_deref().filter(|_| strip_prefix));
         let origin = Origin {
             host: &opened.host,
             scheme: self.gate.console.scheme(),
             client,
         };
         let caller = identity.then_some(&opened.caller.caller);
-        headers::towards_pod(request, &self.gate.auth, origin, caller, prefix.as_deref())
+        let auth = &self.gate.auth;
+        headers::towards_pod(sent, left, &target, auth, origin, caller, prefix.as_deref())
     }
 }
 
-/// The target as the pod gets it: without the prefix, and never in absolute form. `None`: as it is.
-fn target(request: &RequestHeader, prefix: Option<&str>) -> Option<Vec<u8>> {
+/// The target as the pod gets it: without the prefix, and never in absolute form.
+fn target<'a>(request: &'a RequestHeader, prefix: Option<&str>) -> Cow<'a, [u8]> {
     let raw = request.raw_path();
-    let origin_form: &[u8] = if raw.starts_with(b"/") || raw == b"*" {
+    let origin_form = if raw.starts_with(b"/") || raw == b"*" {
         raw
     } else {
-        request
-            .uri
-            .path_and_query()
-            .map_or(b"/".as_slice(), |path| path.as_str().as_bytes())
+        let path = request.uri.path_and_query();
+        path.map_or(b"/".as_slice(), |path| path.as_str().as_bytes())
     };
-    match prefix {
-        Some(prefix) => origin_form.strip_prefix(prefix.as_bytes()).map(rooted),
-        None if origin_form.len() == raw.len() => None,
-        None => Some(origin_form.to_vec()),
-    }
+    let inside = prefix.and_then(|prefix| origin_form.strip_prefix(prefix.as_bytes()));
+    inside.map_or(Cow::Borrowed(origin_form), rooted)
 }
 
 /// A path of its own: the path of an extra port needs no slash behind it.
-fn rooted(rest: &[u8]) -> Vec<u8> {
+fn rooted(rest: &[u8]) -> Cow<'_, [u8]> {
     match rest.first() {
-        Some(b'/') => rest.to_vec(),
-        _ => [b"/", rest].concat(),
+        Some(b'/') => Cow::Borrowed(rest),
+        _ => Cow::Owned([b"/", rest].concat()),
     }
 }
 
@@ -84,19 +81,18 @@ mod tests {
     #[test]
     fn a_prefix_goes_and_a_slash_stays() {
         for (sent, prefix, wanted) in [
-            ("/api/x?y", Some("/api"), Some("/x?y")),
-            ("/api/", Some("/api"), Some("/")),
-            ("/api", Some("/api"), Some("/")),
-            ("/api?y=/z", Some("/api"), Some("/?y=/z")),
-            ("/api//x", Some("/api"), Some("//x")),
-            ("/api/%2F;a/../b", Some("/api"), Some("/%2F;a/../b")),
-            ("/route/dev/api/x", Some("/route/dev/api"), Some("/x")),
-            ("/api/x", None, None),
+            ("/api/x?y", Some("/api"), "/x?y"),
+            ("/api/", Some("/api"), "/"),
+            ("/api", Some("/api"), "/"),
+            ("/api?y=/z", Some("/api"), "/?y=/z"),
+            ("/api//x", Some("/api"), "//x"),
+            ("/api/%2F;a/../b", Some("/api"), "/%2F;a/../b"),
+            ("/route/dev/api/x", Some("/route/dev/api"), "/x"),
+            ("/api/x", None, "/api/x"),
         ] {
             let request = RequestHeader::build("GET", sent.as_bytes(), None).unwrap();
             let target = target(&request, prefix);
-            let target = target.map(|bytes| String::from_utf8(bytes).unwrap());
-            assert_eq!(target.as_deref(), wanted, "{sent}");
+            assert_eq!(std::str::from_utf8(&target).unwrap(), wanted, "{sent}");
         }
     }
 }

@@ -1,31 +1,28 @@
 //! Answers of pods: cookies that must not reach beyond the workspace, and addresses that path mode
 //! maps back.
 
+use super::address::Mapping;
 use http::header::{
-    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, LOCATION,
-    SET_COOKIE, VARY,
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONNECTION,
+    CONTENT_LENGTH, CONTENT_LOCATION, LINK, LOCATION, REFRESH, SET_COOKIE, TRANSFER_ENCODING,
+    UPGRADE, VARY,
 };
-use http::{HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use nogoo9_identity::cookie;
 use pingora::http::ResponseHeader;
-use url::Url;
 
-/// How a pod's addresses are mapped back that is reached under a prefix: in path mode, or by the path of an
-/// extra port.
-#[derive(Debug, Clone, Copy)]
-pub struct Mapping<'a> {
-    /// `/route/{id}`, the path of an extra port, or both; without a final slash.
-    pub prefix: &'a str,
-    /// Whether the pod sees paths without the prefix; if it sees them with it, only what reaches
-    /// beyond the workspace is corrected.
-    pub stripped: bool,
-    /// Whether other workspaces are on the same host, as in path mode.
-    pub shared: bool,
-    /// Host that the client asked for.
-    pub host: &'a str,
-    /// Address of the pod, by which it may call itself.
-    pub pod: &'a str,
-}
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+/// Where the source of a script or style is, for debuggers.
+const SOURCE_MAP: HeaderName = HeaderName::from_static("sourcemap");
+/// Answers without any of these are passed on as they are on a workspace's own host.
+const ONE_HOP: [HeaderName; 5] = [
+    CONNECTION,
+    KEEP_ALIVE,
+    PROXY_CONNECTION,
+    UPGRADE,
+    SET_COOKIE,
+];
 
 /// Headers by which a page of one workspace would reach its siblings on a shared origin: workers and
 /// dictionaries that see their requests, data and sign-ins that they lose, reports of where they go, and
@@ -49,32 +46,88 @@ const SHARED_CACHES: [HeaderName; 2] = [
     HeaderName::from_static("surrogate-control"),
 ];
 
-/// Makes an answer of a pod fit for the client; `mapping` where it is reached under a prefix.
+/// Makes an answer of a pod fit for the client; `mapping` where it is reached under a prefix. What stays
+/// has its order and its own letters.
 pub fn from_pod(
     response: &mut ResponseHeader,
     mapping: Option<Mapping<'_>>,
 ) -> pingora::Result<()> {
     // On a host of its own, a pod that sees whole paths says what it means.
     let mapping = mapping.filter(|mapping| mapping.shared || mapping.stripped);
-    set_cookies(response, mapping)?;
-    let Some(mapping) = mapping else {
-        return Ok(());
-    };
-    if mapping.shared {
-        for name in &ORIGIN_WIDE {
-            response.remove_header(name);
-        }
-    }
-    if mapping.stripped
-        && let Some(location) = response.headers.get(LOCATION)
-        && let Some(mapped) = location
-            .to_str()
-            .ok()
-            .and_then(|text| map_location(text, mapping))
+    if mapping.is_none()
+        && !ONE_HOP
+            .iter()
+            .any(|name| response.headers.contains_key(name))
     {
-        response.insert_header(LOCATION, mapped)?;
+        return Ok(());
     }
+    let named = named(&response.headers);
+    let mut clean = ResponseHeader::build(response.status, Some(response.headers.len() + 2))?;
+    clean.set_version(response.version);
+    clean.set_reason_phrase(response.get_reason_phrase())?;
+    let mut cases = response.case_header_iter();
+    for (name, value) in &response.headers {
+        let case = cases.next().map(|(case, _)| case);
+        if is_for_this_hop(name, &named, response.status) {
+            continue;
+        }
+        let value = match mapping {
+            Some(mapping) if mapping.shared && ORIGIN_WIDE.contains(name) => continue,
+            _ if *name == SET_COOKIE => match set_cookie(value, mapping) {
+                Some(value) => value,
+                None => continue,
+            },
+            Some(mapping) if mapping.stripped => mapped(name, value, mapping),
+            _ => value.clone(),
+        };
+        match case {
+            Some(case) => clean.append_header(case.clone(), value)?,
+            None => clean.append_header(name, value)?,
+        };
+    }
+    drop(cases);
+    *response = clean;
     Ok(())
+}
+
+/// What `Connection` names.
+fn named(headers: &HeaderMap) -> Vec<HeaderName> {
+    let lines = headers.get_all(CONNECTION).iter();
+    let names = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    names
+        .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
+        .collect()
+}
+
+/// Whether a header is about the connection to the pod, and goes no further (RFC 9110, section 7.6.1).
+fn is_for_this_hop(name: &HeaderName, named: &[HeaderName], status: StatusCode) -> bool {
+    if *name == UPGRADE {
+        // An answer that asks for an upgrade, or makes it, says to what.
+        return status != StatusCode::UPGRADE_REQUIRED && status != StatusCode::SWITCHING_PROTOCOLS;
+    }
+    if *name == CONNECTION {
+        // In a final answer Pingora puts the edge's own in its place.
+        return status.is_informational();
+    }
+    let framing = *name == CONTENT_LENGTH || *name == TRANSFER_ENCODING;
+    *name == KEEP_ALIVE || *name == PROXY_CONNECTION || (!framing && named.contains(name))
+}
+
+/// A header's value with the addresses in it mapped back.
+fn mapped(name: &HeaderName, value: &HeaderValue, mapping: Mapping<'_>) -> HeaderValue {
+    let bytes = value.as_bytes();
+    let mapped = if *name == LOCATION || *name == CONTENT_LOCATION || *name == SOURCE_MAP {
+        mapping.address(bytes)
+    } else if *name == REFRESH {
+        mapping.refresh(bytes)
+    } else if *name == LINK {
+        mapping.link(bytes)
+    } else {
+        None
+    };
+    mapped
+        .and_then(|mapped| HeaderValue::from_bytes(&mapped).ok())
+        .unwrap_or_else(|| value.clone())
 }
 
 /// Lets a page of `origin` read the answer, unless the pod says itself who may.
@@ -124,23 +177,6 @@ fn private(said: &[u8]) -> String {
         .join(", ")
 }
 
-fn set_cookies(response: &mut ResponseHeader, mapping: Option<Mapping<'_>>) -> pingora::Result<()> {
-    if !response.headers.contains_key(SET_COOKIE) {
-        return Ok(());
-    }
-    let cookies: Vec<HeaderValue> = response
-        .headers
-        .get_all(SET_COOKIE)
-        .iter()
-        .filter_map(|value| set_cookie(value, mapping))
-        .collect();
-    response.remove_header(&SET_COOKIE);
-    for value in cookies {
-        response.append_header(SET_COOKIE, value)?;
-    }
-    Ok(())
-}
-
 /// One `Set-Cookie` value: `None` if it takes a name of ours, else without `Domain`, and where it is reached
 /// under a prefix with a path under that.
 fn set_cookie(value: &HeaderValue, mapping: Option<Mapping<'_>>) -> Option<HeaderValue> {
@@ -176,7 +212,7 @@ fn set_cookie(value: &HeaderValue, mapping: Option<Mapping<'_>>) -> Option<Heade
             has_path = true;
             let path = text.strip_prefix(b"=").unwrap_or(text).trim_ascii();
             out.extend_from_slice(b"; Path=");
-            out.extend_from_slice(&map_cookie_path(path, mapping));
+            out.extend_from_slice(&mapping.cookie_path(path));
             continue;
         }
         out.push(b';');
@@ -204,50 +240,6 @@ fn nameless(pair: &[u8]) -> &[u8] {
     let pair = pair.trim_ascii();
     let rest = pair.strip_prefix(b"=").unwrap_or(pair).trim_ascii();
     rest.split(|byte| *byte == b'=').next().unwrap_or(rest)
-}
-
-/// Whether a path is in the workspace as the client sees it: the pod knows of the prefix, be it that
-/// it gets it or that it goes by `X-Forwarded-Prefix`.
-fn is_inside(path: &[u8], mapping: Mapping<'_>) -> bool {
-    path.strip_prefix(mapping.prefix.as_bytes())
-        .is_some_and(|rest| matches!(rest.first(), None | Some(b'/' | b'?' | b'#')))
-}
-
-fn map_cookie_path(path: &[u8], mapping: Mapping<'_>) -> Vec<u8> {
-    if is_inside(path, mapping) {
-        return path.to_vec();
-    }
-    let mut mapped = mapping.prefix.as_bytes().to_vec();
-    match path.first() {
-        Some(b'/') if mapping.stripped => mapped.extend_from_slice(path),
-        // Not absolute, or outside of what the pod may set: the whole workspace.
-        _ => mapped.push(b'/'),
-    }
-    mapped
-}
-
-/// A `Location` as the client must see it; `None` if it stays.
-fn map_location(location: &str, mapping: Mapping<'_>) -> Option<String> {
-    if location.starts_with('/') && !location.starts_with("//") {
-        if is_inside(location.as_bytes(), mapping) {
-            return None;
-        }
-        return Some(format!("{}{location}", mapping.prefix));
-    }
-    // An absolute address of the pod itself, by the host it was asked as or by its own address.
-    let url = Url::parse(location).ok()?;
-    let authority = match (url.host_str()?, url.port()) {
-        (host, Some(port)) => format!("{host}:{port}"),
-        (host, None) => host.to_owned(),
-    };
-    if !authority.eq_ignore_ascii_case(mapping.host) && authority != mapping.pod {
-        return None;
-    }
-    let rest = &url[url::Position::BeforePath..];
-    if is_inside(rest.as_bytes(), mapping) {
-        return Some(rest.to_owned());
-    }
-    Some(format!("{}{rest}", mapping.prefix))
 }
 
 #[cfg(test)]

@@ -300,3 +300,73 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_leads_elsewhere_once_resolved_is_ambiguous() {
+    for (host, path, ambiguous) in [
+        // Applications' own.
+        ("dev.localhost:9009", "/a//b/%2F/..;/%40\\c", false),
+        ("dev.localhost:9009", "/../a", false),
+        ("dev.localhost:9009", "/a/.nogoo9/b", false),
+        ("dev.localhost:9009", "/.nogoo9/status", false),
+        ("localhost:9009", "/route/dev/a%2F..%2Fb//c", false),
+        ("localhost:9009", "/route/dev/./a", false),
+        ("localhost:9009", "/api/v1//workspaces", false),
+        // The segment that is ours.
+        ("dev.localhost:9009", "/%2enogoo9/status", true),
+        ("dev.localhost:9009", "//.nogoo9/status", true),
+        ("dev.localhost:9009", "/.nogoo9%2Fstatus", true),
+        ("dev.localhost:9009", "/.nogoo9\\status", true),
+        ("dev.localhost:9009", "/a/../.nogoo9/status", true),
+        ("dev.localhost:9009", "/.nogoo9/../a", true),
+        ("dev.localhost:9009", "/.nogoo9/%73tatus", true),
+        // Which workspace.
+        ("localhost:9009", "/route/dev/../other/a", true),
+        ("localhost:9009", "/route/dev/a/%2e%2e/%2E./other/", true),
+        ("localhost:9009", "/route/dev/..\\other/", true),
+        ("localhost:9009", "/route/dev%2Fother", true),
+        ("localhost:9009", "/route/d%65v/", true),
+        ("localhost:9009", "/route//dev/", true),
+        ("localhost:9009", "/r%6Fute/dev/", true),
+        ("localhost:9009", "//route/dev/", true),
+        ("localhost:9009", "/a/../route/dev/", true),
+        ("localhost:9009", "/route/dev/..", true),
+        ("localhost:9009", "/x/../.nogoo9/renew", true),
+        // There is nothing in any case.
+        ("elsewhere.example", "/a/../.nogoo9/status", false),
+    ] {
+        let router = local();
+        let target = router.target(host, path);
+        assert_eq!(
+            router.is_ambiguous(host, path, &target),
+            ambiguous,
+            "{host}{path}"
+        );
+    }
+}
+
+proptest! {
+    /// What is not refused is the same place to whoever resolves it.
+    #[test]
+    fn what_is_let_through_is_one_place(
+        host in prop::sample::select(vec!["dev.localhost:9009", "localhost:9009"]),
+        parts in prop::collection::vec(prop::sample::select(vec![
+            "/", "\\", "%2f", "%5C", ".", "..", "%2e", "%2E%2E", "route", "r%6fute", "dev", "other",
+            ".nogoo9", "%2enogoo9", "status", "a",
+        ]), 0..10),
+    ) {
+        let router = local();
+        let path = format!("/{}", parts.concat());
+        let target = router.target(host, &path);
+        if !router.is_ambiguous(host, &path, &target) {
+            let resolved = plain::plain(&path).unwrap_or_else(|| path.clone());
+            match (&target, router.target(host, &resolved)) {
+                (Target::Workspace(one), Target::Workspace(other)) => {
+                    prop_assert_eq!(&one.id, &other.id);
+                    prop_assert_eq!(one.ours, other.ours);
+                }
+                (one, other) => prop_assert_eq!(one, &other),
+            }
+        }
+    }
+}

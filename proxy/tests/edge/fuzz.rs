@@ -61,7 +61,9 @@ const OURS: &[&str] = &[
     "x-forwarded-for",
     "x-forwarded-host",
     "x-forwarded-proto",
+    "x-forwarded-port",
     "x-forwarded-prefix",
+    "forwarded",
 ];
 const OTHERS: &[&str] = &[
     "Connection: x-user-sub, x-user-roles",
@@ -94,14 +96,14 @@ const PAIRS: &[&str] = &[
 ];
 
 /// Always the same numbers from the same seed (xorshift64*).
-struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -109,7 +111,7 @@ impl Dice {
         usize::try_from(high).unwrap() % end
     }
 
-    fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
+    pub(crate) fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
         of[self.below(of.len())]
     }
 
@@ -269,7 +271,7 @@ async fn answer(connection: &mut Connection, has_body: bool) -> Vec<u8> {
     }
 }
 
-fn number(name: &str) -> Option<u64> {
+pub(crate) fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(
         text.parse()
