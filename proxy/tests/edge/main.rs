@@ -21,6 +21,7 @@ mod configuration;
 mod conformance;
 mod cookies;
 mod ending;
+mod fidelity;
 mod frames_fuzz;
 mod fuzz;
 mod hostile;
