@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         .scenario("forms_and_dialogs_ask_what_they_must", forms)
         .scenario("anothers_page_and_nobodys_are_one", stranger)
         .scenario("a_page_waits_for_its_workspace", waiting)
+        .scenario("an_extra_port_is_an_origin_of_its_own", extra_port)
         .scenario("access_tokens_are_shown_once_and_revoked", tokens)
         .scenario("ones_sessions_are_listed_and_ended", sessions)
         .scenario("pages_are_accessible_and_fit", looks::looks)
@@ -217,6 +218,38 @@ async fn sessions(site: Arc<Site>) -> anyhow::Result<()> {
         assert_eq!(report[seen], json!({"overflow": 0, "violations": []}));
     }
     no_complaints(&report);
+    Ok(())
+}
+
+async fn extra_port(site: Arc<Site>) -> anyhow::Result<()> {
+    let alice = site.api("alice").await?;
+    let template = Template::new("ported", "1.0")
+        .env("DOCS_PORT", "3001")
+        .annotation("nogoo9/api.docs.port", "3001")
+        .annotation("nogoo9/api.docs.path", "/docs");
+    let id = site.spawn(&alice, &template, json!({})).await?;
+    let sibling = Template::new("sibling", "1.0");
+    let sibling = site.spawn(&alice, &sibling, json!({})).await?;
+    let env = [("ID", id.as_str()), ("SIBLING", sibling.as_str())];
+    let report = browse(&site, "ports.mjs", &env).await?;
+    let at = |id: &str| site.ready().workspace_url.replace("{id}", id);
+    let own = at(&id);
+    let docs = format!("{}/docs/", own.trim_end_matches('/'));
+    assert_eq!(report["byPath"], docs);
+    assert_eq!(report["byHost"]["status"], 200, "{report}");
+    assert_eq!(report["byHost"]["workspace"], id.as_str());
+    let host = at(&format!("docs--{id}"));
+    let host = url::Url::parse(&host)?;
+    assert_eq!(report["bound"], json!([host.host_str()]), "{report}");
+    // A page reaches its own host and nothing else.
+    assert_eq!(report["fromPort"], json!({"own": "TypeError", "port": 200}));
+    assert_eq!(
+        report["fromSibling"],
+        json!({"own": "TypeError", "port": "TypeError"})
+    );
+    // The workspace's could reach its port, but under `localhost` a browser takes the two for two sites and
+    // keeps the cookie back: so nobody is signed in there, and that no page may read.
+    assert_eq!(report["fromOwn"], json!({"own": 200, "port": "TypeError"}));
     Ok(())
 }
 
