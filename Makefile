@@ -12,7 +12,7 @@ PROFILE ?=
 
 .PHONY: help
 help: ## Show this help
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: deps-build ## Start local mode: API server, kubelet, sign-in, edge and control on this machine
@@ -36,6 +36,13 @@ login: deps-login ## Sign in with a browser at three providers in turn: ours, oi
 	$(CARGO) build --workspace --bins
 	tests/providers/zitadel/build.sh
 	NOGOO9_TEST_PROVIDER=$(PROVIDERS) $(CARGO) test --workspace --test login
+
+.PHONY: h2spec
+h2spec: deps-go ## The conformance suite for HTTP/2 (h2spec, built with Go) against the proxy, in clear and over TLS
+	$(CARGO) build --workspace --bins
+	tests/h2spec/build.sh
+	NOGOO9_H2SPEC=$(abspath target/h2spec/h2spec) \
+	  $(CARGO) test -p nogoo9-proxy --test edge h2spec:: -- --ignored
 
 .PHONY: kill
 kill: deps-test ## kill -9 of control at every call of an upgrade, before and after it, with traffic all along
@@ -143,6 +150,11 @@ deps-lint:
 .PHONY: deps-test
 deps-test:
 	@scripts/deps.sh test
+	@scripts/ui.sh
+
+.PHONY: deps-go
+deps-go:
+	@scripts/deps.sh go
 	@scripts/ui.sh
 
 .PHONY: deps-login

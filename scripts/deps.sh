@@ -3,7 +3,7 @@
 # missing; otherwise it says what to run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-what=${1:?usage: deps.sh build|lint|test|login|cluster}
+what=${1:?usage: deps.sh build|lint|test|login|cluster|go}
 
 packages=()
 need() { command -v "$1" >/dev/null || packages+=("$2"); }
@@ -47,11 +47,11 @@ if [ "$what" = cluster ] && [ "$(id -u)" != 0 ]; then
   echo "make cluster needs root: nodes are made of Linux namespaces, links and cgroups" >&2
   exit 1
 fi
-if [ "$what" = cluster ] || [ "$what" = login ]; then
+if [ "$what" = cluster ] || [ "$what" = login ] || [ "$what" = go ]; then
   release=$(go env GOVERSION 2>/dev/null || true)
   release=${release#go1.}
   if [ "${release%%[!0-9]*}" -lt 26 ] 2>/dev/null || [ -z "$release" ]; then
-    echo "missing: Go 1.26 or newer, which builds Kubernetes and an identity provider: see https://go.dev/dl/" >&2
+    echo "missing: Go 1.26 or newer, which builds Kubernetes, an identity provider and h2spec: see https://go.dev/dl/" >&2
     exit 1
   fi
 fi

@@ -30,6 +30,9 @@ args:
 {{- if .Values.proxy.h2c }}
   - --h2c=true
 {{- end }}
+{{- if .Values.proxy.tls.secrets }}
+  - --tls-dir=/etc/nogoo9/tls
+{{- end }}
 {{- include "nogoo9.commonArgs" . | nindent 2 }}
 {{- range .Values.proxy.extraArgs }}
   - {{ . | quote }}
@@ -52,6 +55,11 @@ volumeMounts:
   - name: session-keys
     mountPath: /etc/nogoo9/session
     readOnly: true
+{{- range $n, $secret := .Values.proxy.tls.secrets }}
+  - name: tls-{{ $n }}
+    mountPath: /etc/nogoo9/tls/{{ printf "%02d-%s" $n $secret }}
+    readOnly: true
+{{- end }}
 {{- end -}}
 
 {{/* Public keys as control has published them, so that a proxy starts while control is away. Before
@@ -61,6 +69,11 @@ volumeMounts:
   configMap:
     name: nogoo9-session-jwks
     optional: true
+{{- range $n, $secret := .Values.proxy.tls.secrets }}
+- name: tls-{{ $n }}
+  secret:
+    secretName: {{ $secret }}
+{{- end }}
 {{- end -}}
 
 {{/* Stopping takes the drain, the requests in flight and the sockets beside them, and a little. */}}

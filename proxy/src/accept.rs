@@ -17,12 +17,14 @@ pub mod wire;
 
 use crate::busy;
 use crate::edge::Edge;
+use crate::http2::{self, Http2};
 use crate::metrics::accept::{Metrics, Refused};
+use crate::tls::Tls;
 use connection::{Came, Connection, Deadlines, Lost, Speaks};
 use count::{Admitted, Connections, Full};
 use head::Bounds;
 use nogoo9_runtime::client::TrustedProxies;
-use pingora::apps::{HttpPersistentSettings, HttpServerApp, ServerApp};
+use pingora::apps::{HttpPersistentSettings, HttpServerApp};
 use pingora::protocols::http::ServerSession;
 use pingora::proxy::HttpProxy;
 use pingora::server::ShutdownWatch;
@@ -80,8 +82,9 @@ pub struct Acceptor {
     app: Arc<HttpProxy<Edge>>,
     limits: Limits,
     trusted: TrustedProxies,
-    /// Whether HTTP/2 is spoken in clear.
-    h2c: bool,
+    http2: Http2,
+    /// `None`: it ends in front of us.
+    tls: Option<Tls>,
     connections: Connections,
     metrics: Metrics,
     stops: Stops,
@@ -95,7 +98,8 @@ impl Acceptor {
         app: HttpProxy<Edge>,
         limits: Limits,
         trusted: TrustedProxies,
-        h2c: bool,
+        http2: Http2,
+        tls: Option<Tls>,
         connections: Connections,
         metrics: Metrics,
         stops: Stops,
@@ -104,7 +108,8 @@ impl Acceptor {
             app: Arc::new(app),
             limits,
             trusted,
-            h2c,
+            http2,
+            tls,
             connections,
             metrics,
             stops,
@@ -184,14 +189,30 @@ impl Acceptor {
             return self.refused(full, client);
         }
         let client = client.address;
-        // TLS comes here: it turns the socket into another wire, and says what is spoken over it.
-        let wire = Wire::Clear(tcp);
-        let speaks = if self.h2c {
-            Speaks::Either
-        } else {
-            Speaks::Http1
+        let Some(tls) = &self.tls else {
+            let speaks = match self.http2.clear {
+                true => Speaks::Either,
+                false => Speaks::Http1,
+            };
+            let wire = Wire::Clear(tcp);
+            let connection = Connection::new(wire, client, None, admitted, self.metrics.clone());
+            return self.speak(connection, speaks).await;
         };
-        let connection = Connection::new(wire, client, None, admitted, self.metrics.clone());
+        let Some(secured) = Box::pin(tls.accept(tcp)).await else {
+            return;
+        };
+        let speaks = match secured.http2 {
+            true => Speaks::Http2,
+            false => Speaks::Http1,
+        };
+        let metrics = self.metrics.clone();
+        let digest = Some(secured.digest);
+        let connection = Connection::new(secured.wire, client, digest, admitted, metrics);
+        secured.shown.during(self.speak(connection, speaks)).await;
+    }
+
+    /// Serves a connection that is set up.
+    async fn speak(&self, connection: Connection, speaks: Speaks) {
         let connection = Box::new(connection);
         let closing = async {
             self.stops.closing.cancelled().await;
@@ -202,7 +223,9 @@ impl Acceptor {
         match self.next(connection, speaks, first, closing).await {
             Some((connection, Came::Request)) => self.http1(connection).await,
             Some((connection, Came::Http2)) => {
-                self.app.process_new(connection, &self.stops.leaving).await;
+                let leaving = self.stops.leaving.clone();
+                // Boxed, so that other connections need no room for it.
+                Box::pin(http2::serve(&self.app, connection, leaving, &self.http2)).await;
             }
             Some((_, Came::Nothing)) | None => {}
         }

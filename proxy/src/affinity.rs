@@ -51,6 +51,7 @@ mod tests {
                 pool: 0,
                 strip_prefix: true,
                 identity_headers: true,
+                http2: false,
                 affinity: *affinity,
                 ports: Default::default(),
             })

@@ -1,9 +1,10 @@
 //! The proxy's flags and the settings they become.
 
 mod accept;
+mod http2;
 mod sockets;
+mod tls;
 
-use crate::accept::Limits;
 use crate::hold::Bounds;
 use clap::{Args as Group, Parser};
 use nogoo9_identity::source::KeySource;
@@ -13,7 +14,9 @@ use nogoo9_runtime::config::{Configure, Problems};
 use std::time::Duration;
 use url::Url;
 
+pub use http2::Http2Args;
 pub use sockets::{SocketArgs, SocketSettings};
+pub use tls::TlsArgs;
 
 /// The edge in front of workspaces: sends each request to the newest ready pod of its workspace, and
 /// everything else to control. Reads pods and nothing else; keeps serving while the API server or
@@ -98,6 +101,12 @@ pub struct ProxyArgs {
     #[arg(long, env = "NOGOO9_H2C", value_name = "true|false",
           num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub h2c: Option<String>,
+    #[allow(missing_docs)]
+    #[command(flatten)]
+    pub http2: Http2Args,
+    #[allow(missing_docs)]
+    #[command(flatten)]
+    pub tls: TlsArgs,
 }
 
 /// Checked settings.
@@ -123,10 +132,14 @@ pub struct Settings {
     pub stop_timeout: Duration,
     /// HTTP/2 without TLS.
     pub h2c: bool,
-    /// What clients may do before there is a request.
-    pub accept: Limits,
     /// How WebSockets are kept and ended.
     pub sockets: SocketSettings,
+    /// What clients may do before there is a request.
+    pub accept: crate::accept::Limits,
+    /// What an HTTP/2 connection may cost.
+    pub http2: crate::http2::Limits,
+    /// Where certificates are; `None`: TLS ends elsewhere.
+    pub tls: Option<crate::tls::Source>,
 }
 
 impl Configure for Args {
@@ -151,6 +164,8 @@ impl Configure for Args {
             drain,
             stop_timeout,
             h2c,
+            http2,
+            tls,
         } = &self.proxy;
         let common = self.common.resolve(&Defaults::PROXY, problems);
         let control = control(control_url.as_deref(), problems);
@@ -202,6 +217,12 @@ impl Configure for Args {
         let h2c = problems.switch("h2c", h2c.as_deref(), false);
         let accept = self.accept.settings(trusted.as_ref(), problems);
         let sockets = self.sockets.resolve(alone, problems);
+        let bounds = accept.as_ref().map(|accept| accept.bounds);
+        let http2 = http2.limits(bounds, problems);
+        let https = common
+            .as_ref()
+            .map(|common| common.public.url.scheme() == "https");
+        let tls = tls.source(https, problems);
         Some(Settings {
             common: common?,
             control: control?,
@@ -221,6 +242,8 @@ impl Configure for Args {
             h2c: h2c?,
             accept: accept?,
             sockets: sockets?,
+            http2: http2?,
+            tls: tls?,
         })
     }
 }

@@ -128,6 +128,7 @@ mod tests {
             strip_prefix: true,
             identity_headers: true,
             affinity: false,
+            http2: false,
         })
     }
 

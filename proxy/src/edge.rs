@@ -20,7 +20,7 @@ use crate::ask::Asker;
 use crate::busy::Bounds;
 use crate::clock::Clock;
 use crate::control::Control;
-use crate::gate::{Decision, Gate, is_navigation};
+use crate::gate::{Decision, Gate, host_of, is_navigation};
 use crate::headers::{self, Mapping, Origin};
 use crate::hold::Holds;
 use crate::lines::Lines;
@@ -31,6 +31,7 @@ use crate::reply::Reply;
 use crate::retry::Budget;
 use crate::route::Mode;
 use crate::sessions::{Kind, Sessions};
+use crate::tls;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::header::TRANSFER_ENCODING;
@@ -134,6 +135,10 @@ impl ProxyHttp for Edge {
             // What comes behind it may be of the same kind.
             session.set_keepalive(None);
             return self.reply(session, ctx, &Reply::flawed(flaw)).await;
+        }
+        if tls::shown().is_some_and(|shown| shown.is_misdirected(host_of(session.req_header()))) {
+            let message = "This connection is that of another host; open one for this host.";
+            return self.reply(session, ctx, &Reply::misdirected(message)).await;
         }
         if self.is_too_large(session.req_header()) {
             return self.reply(session, ctx, &Reply::too_large()).await;

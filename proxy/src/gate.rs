@@ -121,10 +121,9 @@ impl Gate {
             return Decision::Reply(Reply::flawed(Flaw::Path));
         }
         match target {
-            Target::Misdirected => Decision::Reply(Reply::text(
-                StatusCode::MISDIRECTED_REQUEST,
-                "This host is not served here.",
-            )),
+            Target::Misdirected => {
+                Decision::Reply(Reply::misdirected("This host is not served here."))
+            }
             Target::Control => Decision::Control {
                 host: host.to_ascii_lowercase(),
             },
@@ -346,7 +345,7 @@ fn slash_after(place: &Place<'_>, extra: Option<&Extra>, query: Option<&str>) ->
 }
 
 /// The host as the client asked for it: `:authority` of HTTP/2, else the `Host` header.
-fn host_of(request: &RequestHeader) -> &str {
+pub(crate) fn host_of(request: &RequestHeader) -> &str {
     if let Some(authority) = request.uri.authority() {
         return authority.as_str();
     }

@@ -5,8 +5,10 @@ mod sockets;
 
 use crate::accept::count::Connections;
 use crate::hold::Holds;
+use crate::http2::Http2Metrics;
 use crate::sessions::{Kind, Sessions};
 use crate::table::Table;
+use crate::tls::TlsMetrics;
 use nogoo9_runtime::limit::Counted;
 use nogoo9_watch::Status;
 use prometheus_client::collector::Collector;
@@ -173,6 +175,10 @@ pub struct Metrics {
     /// Connections.
     pub accept: accept::Metrics,
     busy: Family<BusyLabels, Counter>,
+    /// HTTP/2 connections.
+    pub http2: Http2Metrics,
+    /// TLS.
+    pub tls: TlsMetrics,
 }
 
 impl Metrics {
@@ -180,6 +186,8 @@ impl Metrics {
     #[must_use]
     pub fn new(registry: &mut Registry) -> Self {
         let failures = Counted::register(registry);
+        let http2 = Http2Metrics::new(registry);
+        let tls = TlsMetrics::new(registry);
         let registry = registry.sub_registry_with_prefix("nogoo9_proxy");
         let this = Self {
             requests: Family::default(),
@@ -198,6 +206,8 @@ impl Metrics {
             failures,
             accept: accept::Metrics::register(registry),
             busy: Family::default(),
+            http2,
+            tls,
         };
         registry.register(
             "requests",

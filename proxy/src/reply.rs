@@ -85,6 +85,12 @@ impl Reply {
         }
     }
 
+    /// A request that came to the wrong place (RFC 9110, section 15.5.20).
+    #[must_use]
+    pub fn misdirected(text: &str) -> Self {
+        Self::text(StatusCode::MISDIRECTED_REQUEST, text)
+    }
+
     /// JSON.
     #[must_use]
     pub fn json(status: StatusCode, value: &serde_json::Value) -> Self {

@@ -11,6 +11,7 @@ use crate::edge::Edge;
 use crate::follow;
 use crate::gate::Gate;
 use crate::hold::{Bounds, Holds};
+use crate::http2::Http2;
 use crate::lines::Lines;
 use crate::metrics::{Gauges, Metrics};
 use crate::personal::Personal;
@@ -19,6 +20,7 @@ use crate::retry::{Budget, Rate};
 use crate::route::Router;
 use crate::sessions::Sessions;
 use crate::table::Table;
+use crate::tls::{Store, Tls};
 use crate::tunnel::closing::{close_now, close_over};
 use anyhow::Context as _;
 use nogoo9_identity::Authenticator;
@@ -86,6 +88,7 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
     let mut registry = prometheus_client::registry::Registry::default();
     let metrics = Metrics::new(&mut registry);
     registry.register_collector(Box::new(listener::Tasks::here()));
+    let tls = secured(&settings, &metrics)?;
     let watch = follow::pods(&settings, &table, &sessions, &lines, &metrics).await?;
     // It decides nothing: a proxy that hears nothing of the API server serves on, and all would turn
     // red at once.
@@ -152,7 +155,7 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
         leaving,
         closing: closing.clone(),
     };
-    let serving = tokio::spawn(acceptor(&settings, edge, connections, stops).run(public));
+    let serving = tokio::spawn(acceptor(&settings, edge, tls, connections, stops).run(public));
     tracing::info!(%address, url = %settings.common.public.url, "serving");
 
     shutdown.graceful.cancelled().await;
@@ -281,6 +284,7 @@ pub fn edge(settings: &Settings, shared: Shared) -> anyhow::Result<Edge> {
 pub fn acceptor(
     settings: &Settings,
     edge: Edge,
+    tls: Option<Tls>,
     connections: Connections,
     stops: Stops,
 ) -> Acceptor {
@@ -293,16 +297,34 @@ pub fn acceptor(
         ..ServerConf::default()
     });
     let metrics = edge.metrics.accept.clone();
+    let http2 = Http2 {
+        clear: settings.h2c,
+        limits: settings.http2.clone(),
+        metrics: edge.metrics.http2.clone(),
+    };
     let app = http_proxy(&conf, edge);
     Acceptor::new(
         app,
         settings.accept.clone(),
         settings.trusted.clone(),
-        settings.h2c,
+        http2,
+        tls,
         connections,
         metrics,
         stops,
     )
+}
+
+/// TLS, with its certificates, which are looked at from now on; `None`: it ends in front of us.
+fn secured(settings: &Settings, metrics: &Metrics) -> anyhow::Result<Option<Tls>> {
+    let Some(source) = &settings.tls else {
+        return Ok(None);
+    };
+    let store = Store::open(source.clone(), metrics.tls.clone());
+    let store = Arc::new(store.context("--tls-cert, --tls-key, --tls-dir")?);
+    tokio::spawn(store.clone().follow());
+    let tls = Tls::new(store, metrics.tls.clone());
+    Ok(Some(tls.context("TLS cannot be set up")?))
 }
 
 /// What tells who calls: bearer tokens as control checks them, sessions by control's public keys.

@@ -98,6 +98,8 @@ pub struct Backend {
     pub identity_headers: bool,
     /// Whether a session's requests stay here while it holds a socket or stream here.
     pub affinity: bool,
+    /// Whether it speaks HTTP/2 in clear, and nothing else.
+    pub http2: bool,
 }
 
 /// What a workspace without a routable pod is doing.
@@ -347,6 +349,7 @@ fn backend(pod: &PodView, uid: &Arc<str>) -> Option<Arc<Backend>> {
         strip_prefix: pod.serving.strip_prefix,
         identity_headers: pod.serving.identity_headers,
         affinity: pod.serving.affinity,
+        http2: pod.serving.http2,
     }))
 }
 

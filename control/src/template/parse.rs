@@ -23,12 +23,13 @@ pub struct Document {
 }
 
 /// Annotations of a template that its pods get.
-const TO_PODS: [&str; 9] = [
+const TO_PODS: [&str; 10] = [
     keys::WORKSPACE_PORT,
     keys::WORKSPACE_PATH,
     keys::PREVIEW_PATH,
     keys::WORKSPACE_TYPE,
     keys::WORKSPACE_AUTH_MODE,
+    keys::WORKSPACE_PROTOCOL,
     keys::VISIBILITY,
     keys::ALLOW_ORIGINS,
     keys::STRIP_PREFIX,

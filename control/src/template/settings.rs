@@ -8,7 +8,7 @@ use nogoo9_model::ports::ExtraPorts;
 use std::collections::BTreeMap;
 
 /// What a template may set, beside [`keys::PARAMETERS`], which is no text.
-const KNOWN: [&str; 13] = [
+const KNOWN: [&str; 14] = [
     keys::ALLOWED_ROLES,
     keys::UPGRADE_MODE,
     keys::UPGRADE_DEADLINE,
@@ -19,6 +19,7 @@ const KNOWN: [&str; 13] = [
     keys::PREVIEW_PATH,
     keys::WORKSPACE_TYPE,
     keys::WORKSPACE_AUTH_MODE,
+    keys::WORKSPACE_PROTOCOL,
     keys::VISIBILITY,
     keys::STRIP_PREFIX,
     keys::AFFINITY,

@@ -72,6 +72,9 @@ pub const SETTLE: &str = "nogoo9/settle";
 pub const DRAIN_TIMEOUT: &str = "nogoo9/drain-timeout";
 /// Template annotation: `"false"` keeps `/route/{id}` in the path that the pod sees.
 pub const STRIP_PREFIX: &str = "nogoo9/strip-prefix";
+/// Annotation: `h2c` if the workspace speaks HTTP/2 in clear on its port and nothing else, as gRPC
+/// servers do; absent: HTTP/1.1.
+pub const WORKSPACE_PROTOCOL: &str = "nogoo9/workspace-protocol";
 /// Template annotation: `session` keeps a session's requests on the pod that holds its sockets.
 pub const AFFINITY: &str = "nogoo9/affinity";
 /// Template annotation: JSON Schema of what a user may set.

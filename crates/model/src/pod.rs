@@ -86,6 +86,8 @@ pub struct Serving {
     pub identity_headers: bool,
     /// Whether a session's requests stay on the pod that holds its sockets and streams.
     pub affinity: bool,
+    /// Whether it speaks HTTP/2 in clear, and nothing else.
+    pub http2: bool,
 }
 
 /// status.phase.
@@ -263,6 +265,7 @@ impl PodView {
                 strip_prefix: annotation(keys::STRIP_PREFIX) != Some("false"),
                 identity_headers: annotation(keys::WORKSPACE_AUTH_MODE) != Some("no-auth"),
                 affinity: annotation(keys::AFFINITY) == Some("session"),
+                http2: annotation(keys::WORKSPACE_PROTOCOL) == Some("h2c"),
             },
             template: TemplateRef {
                 name: annotation(keys::TEMPLATE_REF)

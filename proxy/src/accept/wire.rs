@@ -7,12 +7,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
 
-/// A socket, in clear.
+/// A socket, in clear or with TLS.
 #[derive(Debug)]
 pub enum Wire {
     /// As it came.
     Clear(TcpStream),
+    /// Set up by [`crate::tls`].
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Wire {
@@ -21,6 +24,7 @@ impl Wire {
     pub fn id(&self) -> UniqueIDType {
         match self {
             Self::Clear(tcp) => tcp.as_raw_fd(),
+            Self::Tls(tls) => tls.get_ref().0.as_raw_fd(),
         }
     }
 }
@@ -33,6 +37,7 @@ impl AsyncRead for Wire {
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Clear(tcp) => Pin::new(tcp).poll_read(cx, buf),
+            Self::Tls(tls) => Pin::new(tls).poll_read(cx, buf),
         }
     }
 }
@@ -45,6 +50,7 @@ impl AsyncWrite for Wire {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Clear(tcp) => Pin::new(tcp).poll_write(cx, buf),
+            Self::Tls(tls) => Pin::new(tls).poll_write(cx, buf),
         }
     }
 
@@ -55,24 +61,28 @@ impl AsyncWrite for Wire {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Clear(tcp) => Pin::new(tcp).poll_write_vectored(cx, bufs),
+            Self::Tls(tls) => Pin::new(tls).poll_write_vectored(cx, bufs),
         }
     }
 
     fn is_write_vectored(&self) -> bool {
         match self {
             Self::Clear(tcp) => tcp.is_write_vectored(),
+            Self::Tls(tls) => tls.is_write_vectored(),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Clear(tcp) => Pin::new(tcp).poll_flush(cx),
+            Self::Tls(tls) => Pin::new(tls).poll_flush(cx),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Clear(tcp) => Pin::new(tcp).poll_shutdown(cx),
+            Self::Tls(tls) => Pin::new(tls).poll_shutdown(cx),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Connections to pods: which requests get one of their own, and what is sent once more after one broke.
 
 use super::context::{Context, Hop, PodHop};
-use super::upstream::peer;
+use super::upstream::{peer, speak_http2};
 use super::{Edge, POD_IDLE};
 use crate::gate::Opened;
 use crate::retry::{Broken, spend_both};
@@ -102,6 +102,10 @@ pub(super) fn pod_peer(
 ) -> HttpPeer {
     let mut peer = peer(address, POD_IDLE);
     peer.group_key = backend.pool;
+    // Extra ports are others, and speak HTTP/1.1.
+    if backend.http2 && address == backend.address {
+        speak_http2(&mut peer);
+    }
     // HTTP/2 says itself which requests were not looked at.
     let may_meet_its_end = peer.options.alpn == ALPN::H1;
     let unrepeatable = !request.method.is_safe() || hop.repeats > 0;

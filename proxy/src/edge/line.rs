@@ -1,9 +1,11 @@
 //! Ends an answer without an end, a stream of events say, when what opened it is over, although nothing
 //! flows. Pingora looks at a stream only when there is data, and has no other way in: so the client's
-//! connection is shut down, which ends the request in order.
+//! connection is shut down, which ends the request in order. Over HTTP/2, where others share the
+//! connection, the stream is cut.
 
 use super::Edge;
 use super::context::{Context, Hop};
+use crate::http2::{self, Cut};
 use http::header::CONTENT_LENGTH;
 use http::{Method, StatusCode};
 use nix::sys::socket::{Shutdown, shutdown};
@@ -14,26 +16,49 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::task::AbortOnDropHandle;
 
-/// A client's connection while an answer without an end goes over it. Whoever holds it lets go before
-/// the connection is closed or used again: the number of a closed one may be another's.
+/// What an answer without an end goes over. Whoever holds it lets go before the connection is closed or
+/// used again: the number of a closed one may be another's.
+#[derive(Debug)]
+enum Over {
+    /// A connection of its own.
+    Connection(RawFd),
+    /// A stream among others.
+    Stream(Cut),
+}
+
+impl Over {
+    fn end(self) {
+        match self {
+            Self::Connection(connection) => {
+                let ended = shutdown(connection, Shutdown::Both);
+                tracing::debug!(?ended, "a stream was ended whose caller is out");
+            }
+            Self::Stream(cut) => {
+                cut.cut();
+                tracing::debug!("an HTTP/2 stream was ended whose caller is out");
+            }
+        }
+    }
+}
+
+/// It, while it is watched.
 #[derive(Debug)]
 pub(super) struct Line {
-    open: Arc<Mutex<Option<RawFd>>>,
+    open: Arc<Mutex<Option<Over>>>,
     _watch: AbortOnDropHandle<()>,
 }
 
 impl Line {
-    /// Shuts the connection down once `over` returns.
-    fn watched(connection: RawFd, over: impl Future<Output = ()> + Send + 'static) -> Self {
-        let open = Arc::new(Mutex::new(Some(connection)));
+    /// Ends it once `over` returns.
+    fn watched(on: Over, over: impl Future<Output = ()> + Send + 'static) -> Self {
+        let open = Arc::new(Mutex::new(Some(on)));
         let cut = Arc::clone(&open);
         let watch = tokio::spawn(async move {
             over.await;
             // Held while it is shut down, so that nobody lets go, and closes it, meanwhile.
             let mut open = cut.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(connection) = open.take() {
-                let ended = shutdown(connection, Shutdown::Both);
-                tracing::debug!(?ended, "a stream was ended whose caller is out");
+            if let Some(open) = open.take() {
+                open.end();
             }
         });
         Self {
@@ -58,17 +83,18 @@ impl Drop for Line {
 }
 
 impl Edge {
-    /// Has an answer without an end ended with what opened it, if it goes over a connection of its own.
-    /// Over HTTP/2, where others share the connection, it ends with its next data.
+    /// Has an answer without an end ended with what opened it.
     pub(super) fn watch(&self, session: &Session, response: &ResponseHeader, ctx: &mut Context) {
         let Hop::Pod(hop) = &mut ctx.hop else { return };
-        let ServerSession::H1(client) = session.as_downstream() else {
-            return;
-        };
         let request = session.req_header();
         if !is_endless(&request.method, response) {
             return;
         }
+        let on = match session.as_downstream() {
+            ServerSession::H1(client) => Some(Over::Connection(client.stream().id())),
+            _ => http2::current().map(Over::Stream),
+        };
+        let Some(on) = on else { return };
         let lost = self.over(request, &hop.opened);
         let revoked = self.revoked(request);
         let (clock, expires) = (self.clock.clone(), hop.expires);
@@ -79,7 +105,7 @@ impl Edge {
                 () = revoked => {}
             }
         };
-        hop.line = Some(Line::watched(client.stream().id(), over));
+        hop.line = Some(Line::watched(on, over));
     }
 }
 
@@ -113,7 +139,7 @@ mod tests {
         use std::io::{Read as _, Write as _};
         let (mut client, mut served) = pair();
         let (over, is_over) = oneshot::channel::<()>();
-        let mut line = Line::watched(served.as_raw_fd(), async move {
+        let mut line = Line::watched(Over::Connection(served.as_raw_fd()), async move {
             let _ = is_over.await;
         });
         line.let_go();
@@ -124,7 +150,7 @@ mod tests {
         client.read_exact(&mut heard).unwrap();
         assert_eq!(&heard, b"still here");
 
-        let mut line = Line::watched(served.as_raw_fd(), std::future::ready(()));
+        let mut line = Line::watched(Over::Connection(served.as_raw_fd()), std::future::ready(()));
         (&mut line._watch).await.unwrap();
         assert_eq!(client.read(&mut heard).unwrap(), 0);
         assert!(served.write_all(b"too late").is_err());

@@ -10,6 +10,13 @@ use pingora::upstreams::peer::{HttpPeer, HttpUpstreamRequestPolicy};
 use std::borrow::Cow;
 use std::time::Duration;
 
+/// Requests at once over one connection to a pod that speaks HTTP/2; then there is another one.
+const POD_STREAMS: usize = 100;
+/// Time between two PINGs on such a connection, so that one that leads nowhere is noticed.
+const POD_PING: Duration = Duration::from_secs(30);
+/// Bytes of an answer that such a pod may send ahead of what its client takes.
+const POD_WINDOW: u32 = 256 * 1024;
+
 impl Edge {
     /// Makes what was `sent` a request for a pod, of what is `left` of it once the headers of one hop
     /// are gone.
@@ -72,6 +79,16 @@ pub(super) fn peer(address: std::net::SocketAddr, idle: Duration) -> HttpPeer {
     // WebSockets are relayed by us; nothing else is upgraded.
     peer.options.http_upstream_request_policy = HttpUpstreamRequestPolicy::deny_upgrades();
     peer
+}
+
+/// Has a pod spoken to in HTTP/2, which is to be known before: nothing is negotiated in clear
+/// (RFC 9113, section 3.3).
+pub(super) fn speak_http2(peer: &mut HttpPeer) {
+    peer.options.set_http_version(2, 2);
+    peer.options.max_h2_streams = POD_STREAMS;
+    peer.options.h2_ping_interval = Some(POD_PING);
+    peer.options.h2_stream_window_size = Some(POD_WINDOW);
+    peer.options.h2_connection_window_size = Some(4 * POD_WINDOW);
 }
 
 #[cfg(test)]

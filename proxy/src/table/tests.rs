@@ -38,6 +38,7 @@ fn pod(uid: &str, workspace: &str, generation: u32, ready: bool) -> PodView {
             strip_prefix: true,
             identity_headers: true,
             affinity: false,
+            http2: false,
         },
         template: TemplateRef::default(),
         upgrade_of: None,

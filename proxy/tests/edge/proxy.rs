@@ -76,7 +76,23 @@ impl Stage {
         Self::at(&format!("https://{CONSOLE}"), &[]).await
     }
 
+    /// Ending TLS itself, by these flags; no host is shared.
+    pub(crate) async fn secured(flags: &[&str]) -> Self {
+        Self::at(&format!("https://{CONSOLE}"), flags).await
+    }
+
+    /// One whose public URL is where it listens.
+    pub(crate) async fn public(scheme: &str, flags: &[&str]) -> Self {
+        let address = free();
+        let host = format!("localhost:{}", address.port());
+        Self::on(address, &format!("{scheme}://{host}"), &host, flags).await
+    }
+
     async fn at(public: &str, flags: &[&str]) -> Self {
+        Self::on(free(), public, CONSOLE, flags).await
+    }
+
+    async fn on(address: SocketAddr, public: &str, domain: &str, flags: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let cluster = Cluster::start(dir.path()).await;
         let control = Upstream::start("control").await;
@@ -97,11 +113,11 @@ impl Stage {
         let signer = SessionSigner::new(key, public);
         let token_file = dir.path().join("token");
         std::fs::write(&token_file, TOKEN).unwrap();
-        let (address, admin) = (free(), free());
+        let admin = free();
         let mut command = command();
         command
             .args(["--listen", &address.to_string()])
-            .args(["--public-url", public, "--workspace-domain", CONSOLE])
+            .args(["--public-url", public, "--workspace-domain", domain])
             .args([
                 "--issuer",
                 &issuer,

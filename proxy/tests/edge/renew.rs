@@ -3,6 +3,7 @@
 
 use crate::client::{Answer, Connection, request};
 use crate::eventually;
+use crate::frames::{self, Fate, Http2};
 use crate::proxy::{CONSOLE, Stage};
 use crate::sockets::{close, frame, opening, text};
 use nogoo9_model::renew;
@@ -276,6 +277,49 @@ async fn a_silent_stream_ends_with_its_session() {
     assert_eq!(over.rest().await, b"");
     assert_eq!(stage.control.asked().iter().flatten().count(), 2);
     assert!(goes_on.is_silent());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_http2_it_ends_alone() {
+    let stage = Stage::with(&["--h2c"]).await;
+    let (app, _) = stage.serving("app", "dev", 1).await;
+    stage.control.says(HOST, renew::Answer::Refused);
+    stage.control.says_slowly();
+    let mut client = Http2::open(stage.address).await;
+    let begin = async |client: &mut Http2, token: &str| {
+        let cookie = format!("nogoo9={token}");
+        let fields: [(&[u8], &[u8]); 6] = [
+            (b":method", b"GET"),
+            (b":scheme", b"http"),
+            (b":path", b"/events"),
+            (b":authority", HOST.as_bytes()),
+            (b"cookie", cookie.as_bytes()),
+            (b"sec-fetch-site", b"same-origin"),
+        ];
+        let stream = client.request(&fields, frames::END_STREAM).await;
+        assert_eq!(client.fate(stream).await, Fate::Answered(200));
+        while client.body(stream).is_empty() {
+            client.read().await.unwrap();
+        }
+        assert_eq!(client.body(stream), b"data: one\n\n");
+        stream
+    };
+    let goes_on = begin(&mut client, &stage.token_fresh_for("s1", "user", HOST, 800)).await;
+    let over = begin(&mut client, &stage.token_fresh_for("s2", "user", HOST, DUE)).await;
+    // The application says nothing more: the one is reset, and the other one still there.
+    stage.control.release();
+    loop {
+        let frame = client.read().await.expect("the connection stays");
+        if frame.stream == over && frame.kind == frames::RESET {
+            break;
+        }
+        assert_ne!(frame.stream, goes_on, "{frame:?}");
+    }
+    app.release();
+    while client.body(goes_on) != b"data: one\n\ndata: two\n\n" {
+        client.read().await.expect("the connection stays");
+    }
+    assert_eq!(client.body(over), b"data: one\n\n");
 }
 
 /// A stream of events of alice's that was opened by that token, and has brought the first one.

@@ -34,6 +34,7 @@ pub(crate) fn pod(uid: &str, generation: u32) -> PodView {
             allow_origins: Default::default(),
             ports: Default::default(),
             strip_prefix: true,
+            http2: false,
             identity_headers: true,
             affinity: false,
         },

@@ -1,0 +1,143 @@
+use super::*;
+use proptest::prelude::*;
+
+const RATES: Rates = Rates {
+    resets: 3,
+    control: 2,
+};
+
+fn bytes(frames: &[Frame]) -> Vec<u8> {
+    let mut all = Vec::new();
+    for frame in frames {
+        let [_, a, b, c] = frame.length.to_be_bytes();
+        all.extend([a, b, c, frame.kind, 0, 0, 0, 0, 1]);
+        // What looks like heads of frames is none of them.
+        all.extend((0..frame.length).map(|n| (n % 4) as u8));
+    }
+    all
+}
+
+fn frame(kind: u8) -> Frame {
+    Frame { length: 0, kind }
+}
+
+proptest! {
+    #[test]
+    fn frames_are_found_however_they_are_cut(
+        frames in proptest::collection::vec((0_u32..600, any::<u8>()), 0..20),
+        cuts in proptest::collection::vec(1_usize..40, 1..200),
+    ) {
+        let frames: Vec<Frame> = frames
+            .into_iter()
+            .map(|(length, kind)| Frame { length, kind })
+            .collect();
+        let all = [PREFACE, &bytes(&frames)].concat();
+        let mut meter = Meter::of_client();
+        let mut seen = Vec::new();
+        let mut rest = all.as_slice();
+        for cut in cuts.iter().cycle() {
+            let (piece, more) = rest.split_at((*cut).min(rest.len()));
+            meter.feed(piece, |frame| seen.push(frame));
+            rest = more;
+            if rest.is_empty() {
+                break;
+            }
+        }
+        prop_assert_eq!(seen, frames);
+    }
+
+    #[test]
+    fn no_bytes_are_too_many(pieces in proptest::collection::vec(any::<Vec<u8>>(), 0..20)) {
+        let mut meter = Meter::of_client();
+        let mut frames = 0;
+        let total: usize = pieces.iter().map(Vec::len).sum();
+        for piece in pieces {
+            meter.feed(&piece, |_| frames += 1);
+        }
+        prop_assert!(frames <= total / HEAD);
+    }
+
+    #[test]
+    fn never_more_than_twice_the_rate_in_any_period(
+        most in 1_u64..50,
+        steps in proptest::collection::vec(0_u64..3_000, 1..300),
+    ) {
+        let period = MINUTE;
+        let mut bucket = Bucket::default();
+        let mut now = Duration::ZERO;
+        let mut taken = Vec::new();
+        for step in steps {
+            now += Duration::from_millis(step);
+            if bucket.take(most, period, now) {
+                taken.push(now);
+            }
+        }
+        for (index, first) in taken.iter().enumerate() {
+            let within = taken.iter().skip(index).filter(|at| **at - *first <= period);
+            prop_assert!(within.count() as u64 <= 2 * most + 1);
+        }
+    }
+}
+
+#[test]
+fn what_carries_something_is_free() {
+    let mut budget = Budget::new(RATES);
+    for _ in 0..10_000 {
+        for kind in [kind::DATA, kind::HEADERS, kind::CONTINUATION] {
+            assert_eq!(budget.received(frame(kind), Duration::ZERO), Ok(()));
+        }
+    }
+}
+
+#[test]
+fn resets_within_a_minute() {
+    let mut budget = Budget::new(RATES);
+    let mut reset = |seconds| budget.received(frame(kind::RESET), Duration::from_secs(seconds));
+    for _ in 0..3 {
+        assert_eq!(reset(0), Ok(()));
+    }
+    assert_eq!(reset(0), Err(Excess::Resets));
+    assert_eq!(reset(19), Err(Excess::Resets));
+    assert_eq!(reset(20), Ok(()), "a third of a minute makes room for one");
+    assert_eq!(reset(20), Err(Excess::Resets));
+    for _ in 0..3 {
+        assert_eq!(reset(200), Ok(()));
+    }
+    assert_eq!(reset(200), Err(Excess::Resets));
+}
+
+#[test]
+fn frames_that_carry_nothing() {
+    // PRIORITY, SETTINGS, PING, GOAWAY, PRIORITY_UPDATE, unknown.
+    for kind in [2, 4, 6, 7, 16, 255] {
+        let mut budget = Budget::new(RATES);
+        let mut send =
+            |milliseconds| budget.received(frame(kind), Duration::from_millis(milliseconds));
+        for _ in 0..20 {
+            assert_eq!(send(0), Ok(()), "{kind}");
+        }
+        assert_eq!(send(0), Err(Excess::Control), "{kind}");
+        assert_eq!(send(500), Ok(()), "{kind}");
+        assert_eq!(send(500), Err(Excess::Control), "{kind}");
+    }
+}
+
+#[test]
+fn window_updates_are_earned() {
+    let mut budget = Budget::new(RATES);
+    let flood = |budget: &mut Budget| {
+        let mut passed = 0;
+        while budget
+            .received(frame(kind::WINDOW_UPDATE), Duration::ZERO)
+            .is_ok()
+        {
+            passed += 1;
+        }
+        passed
+    };
+    assert_eq!(flood(&mut budget), UPDATES_A_FRAME + 20);
+    assert_eq!(flood(&mut budget), 0);
+    budget.sent();
+    budget.sent();
+    assert_eq!(flood(&mut budget), 2 * UPDATES_A_FRAME);
+}

@@ -1,0 +1,133 @@
+//! Certificates in use, and their files looked at again and again: a mounted Secret changes under one's
+//! hands, and no file system tells of that on every node.
+
+use super::certificates::{Certificate, Certificates};
+use super::files::{Source, Unreadable, shown_name};
+use super::metrics::{Loaded, TlsMetrics};
+use arc_swap::{ArcSwap, Guard};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How often files are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+type Fingerprint = [u8; 32];
+
+/// The certificates in use.
+#[derive(Debug)]
+pub struct Store {
+    source: Source,
+    current: ArcSwap<Certificates>,
+    /// What was last seen of each, and what of it is in use. Held while files are looked at.
+    known: Mutex<BTreeMap<String, Known>>,
+    metrics: TlsMetrics,
+}
+
+#[derive(Debug, Clone)]
+struct Known {
+    seen: Fingerprint,
+    certificate: Option<Arc<Certificate>>,
+}
+
+impl Store {
+    /// Reads all of them for the first time.
+    ///
+    /// # Errors
+    /// One cannot be used, or there is none.
+    pub fn open(source: Source, metrics: TlsMetrics) -> Result<Self, Unreadable> {
+        let mut known = BTreeMap::new();
+        for (name, written) in source.written()? {
+            let shown = shown_name(&name);
+            let certificate = written.read(shown).map_err(|bad| Unreadable::Bad {
+                name: shown.to_owned(),
+                bad,
+            })?;
+            let certificate = Some(Arc::new(certificate));
+            let seen = written.fingerprint();
+            known.insert(name, Known { seen, certificate });
+        }
+        let all = Certificates::new(in_use(&known)).ok_or(Unreadable::None)?;
+        metrics.in_use(&all);
+        Ok(Self {
+            source,
+            current: ArcSwap::from_pointee(all),
+            known: Mutex::new(known),
+            metrics,
+        })
+    }
+
+    /// Those in use.
+    pub(super) fn current(&self) -> Guard<Arc<Certificates>> {
+        self.current.load()
+    }
+
+    /// Looks at the files for as long as it is polled.
+    pub async fn follow(self: Arc<Self>) {
+        let mut every = tokio::time::interval(LOOK_EVERY);
+        every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            every.tick().await;
+            let this = self.clone();
+            // Files are on disks and networks.
+            let looked = tokio::task::spawn_blocking(move || this.look()).await;
+            if let Err(error) = looked {
+                tracing::error!(%error, "certificates could not be looked at");
+            }
+        }
+    }
+
+    /// Takes what has changed, and keeps what was good of what is not any more.
+    pub fn look(&self) {
+        let written = match self.source.written() {
+            Ok(written) => written,
+            Err(error) => {
+                // A mount that is being swapped; or one that went away, which the next look tells too.
+                self.metrics.loaded(Loaded::Kept);
+                tracing::warn!(%error, "certificates cannot be read, those before stay in use");
+                return;
+            }
+        };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = known.len();
+        known.retain(|name, _| written.contains_key(name));
+        let mut changed = known.len() != before;
+        for (name, written) in &written {
+            let seen = written.fingerprint();
+            let old = known.get(name);
+            if old.is_some_and(|old| old.seen == seen) {
+                continue;
+            }
+            let shown = shown_name(name);
+            let certificate = match written.read(shown) {
+                Ok(certificate) => {
+                    changed = true;
+                    self.metrics.loaded(Loaded::Taken);
+                    tracing::info!(certificate = shown, names = ?certificate.names, "a certificate was read");
+                    Some(Arc::new(certificate))
+                }
+                Err(error) => {
+                    self.metrics.loaded(Loaded::Kept);
+                    tracing::error!(certificate = shown, %error, "a certificate cannot be used, the one before stays in use");
+                    old.and_then(|old| old.certificate.clone())
+                }
+            };
+            known.insert(name.clone(), Known { seen, certificate });
+        }
+        if !changed {
+            return;
+        }
+        match Certificates::new(in_use(&known)) {
+            Some(all) => {
+                self.metrics.in_use(&all);
+                self.current.store(Arc::new(all));
+            }
+            None => tracing::error!("no certificate is left, those before stay in use"),
+        }
+    }
+}
+
+fn in_use(known: &BTreeMap<String, Known>) -> Vec<Arc<Certificate>> {
+    let all = known.values();
+    all.filter_map(|known| known.certificate.clone()).collect()
+}
