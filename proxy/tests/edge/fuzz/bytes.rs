@@ -78,6 +78,12 @@ fn scan(dice: &mut Dice, bytes: &[u8], bounds: &Bounds) -> Result<Option<Head>, 
     Ok(None)
 }
 
+/// Whether more empty lines stand in front than are let pass.
+fn begins_empty(bytes: &[u8]) -> bool {
+    let empty = bytes.iter().take_while(|byte| b"\r\n".contains(byte));
+    empty.count() > 4
+}
+
 #[test]
 fn heads_end_where_they_end() {
     let mut whole = 0u64;
@@ -99,6 +105,8 @@ fn heads_end_where_they_end() {
         let mut headers = [httparse::EMPTY_HEADER; 256];
         let theirs = httparse::Request::new(&mut headers).parse(&bytes);
         match (ours, theirs) {
+            // Empty lines in front are let pass for some bytes, and not for ever.
+            (Err(Unacceptable::Malformed), _) if begins_empty(&bytes) => {}
             (ours, Ok(httparse::Status::Complete(length))) => {
                 assert_eq!(
                     ours.map(|head| head.map(|head| head.length)),
