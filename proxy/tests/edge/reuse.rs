@@ -3,10 +3,10 @@
 
 use crate::client::request;
 use crate::cluster::Spec;
-use crate::proxy::{CONSOLE, Stage, free};
+use crate::proxy::{CONSOLE, Stage};
 use crate::sockets::{frame, opening};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -21,6 +21,16 @@ fn rounds() -> usize {
         Ok("all") => 1000,
         _ => 40,
     }
+}
+
+/// An address that nobody else takes in the moments in which nobody listens there: on a loopback host of
+/// its own, by process and use.
+async fn own_address() -> SocketAddr {
+    static NEXT: AtomicU8 = AtomicU8::new(64);
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let host = [127, NEXT.fetch_add(1, Ordering::SeqCst), high, low];
+    let listener = TcpListener::bind((std::net::Ipv4Addr::from(host), 0)).await;
+    listener.unwrap().local_addr().unwrap()
 }
 
 /// What callers of an owner say of themselves in every request.
@@ -251,7 +261,7 @@ enum Order {
 /// Hands one address to and fro; returns in how many rounds something crossed, and how many answers
 /// came from the other's pod.
 async fn hand_over(stage: &Stage, rounds: usize, order: &Order, of: &str) -> (usize, usize) {
-    let address = free();
+    let address = own_address().await;
     let seen = [Arc::<Seen>::default(), Arc::<Seen>::default()];
     let mut callers = JoinSet::new();
     let workspace = |turn: usize| format!("{}{of}", OWNERS[turn % 2].1);
@@ -339,7 +349,7 @@ async fn no_byte_crosses_when_an_address_is_used_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_that_two_pods_claim_is_nobodys() {
     let stage = Stage::start().await;
-    let address = free();
+    let address = own_address().await;
     let pod = Pod::start("alice", address).await;
     let uid = stage.cluster.run(&Spec::new("a", "hers", 1, address)).await;
     stage.routed("hers", Some(&uid)).await;
