@@ -32,6 +32,6 @@ await scenario(async (browser) => {
   await shell(page).connected();
   const version = await page.locator('#version').innerText();
   await served;
-  const ours = [...new Set(asked.filter((path) => path.includes('.nogoo9')))];
+  const ours = [...new Set(asked.filter((path) => path.includes('.nogoo9') && !path.endsWith('/login')))];
   return { waiting, plain, version, ours, wanted, url: page.url(), complaints };
 });

@@ -158,7 +158,7 @@ mod tests {
             {"type": "Ready", "status": "False"}, {"type": "ContainersReady", "status": "True"}]});
         for (spec, status, wanted) in [
             (spec(false, false), pending.clone(), WaitsFor::Scheduling),
-            (spec(true, false), pending.clone(), WaitsFor::Containers),
+            (spec(true, false), pending, WaitsFor::Containers),
             (
                 spec(true, false),
                 waiting("ContainerCreating"),
