@@ -26,14 +26,17 @@ pub fn towards_pod(
 ) -> pingora::Result<RequestHeader> {
     let room = sent.headers.len() + ADDED;
     let mut request = RequestHeader::build(sent.method.clone(), target, Some(room))?;
-    request.set_version(Version::HTTP_11);
+    // What the pod speaks.
+    request.set_version(left.version);
     request.set_send_end_stream(left.send_end_stream().unwrap_or(true));
     let mut theirs = theirs(&sent.headers, auth);
-    if !sent.headers.contains_key(HOST)
-        && let Some(host) = left.headers.get(HOST)
-    {
+    if !sent.headers.contains_key(HOST) {
         // HTTP/2 has it elsewhere.
-        request.append_header(HOST, host.clone())?;
+        if let Some(host) = left.headers.get(HOST) {
+            request.append_header(HOST, host.clone())?;
+        } else if let Some(authority) = left.uri.authority() {
+            request.append_header(HOST, authority.as_str())?;
+        }
     }
     let mut cases = sent.case_header_iter();
     for (name, value) in &sent.headers {
