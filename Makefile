@@ -57,7 +57,7 @@ noon: deps-test ## Upgrade 200 workspaces at once, in use, while control is kill
 .PHONY: edge
 edge: deps-test ## The edge at full size: 1 GiB each way and thousands of sockets through upgrades
 	$(CARGO) build --workspace --bins
-	NOGOO9_TEST_EDGE=all $(CARGO) test --workspace --test edge --test smooth
+	NOGOO9_TEST_EDGE=all $(CARGO) test --workspace --test edge --test smooth --test watch
 
 # How long `make soak` takes, in seconds.
 SOAK ?= 1200

@@ -196,7 +196,6 @@ async fn config_maps(
         server.open.push((from, sender));
         return stream(receiver, number("timeoutSeconds").unwrap_or(3600));
     }
-    let (version, objects) = server.cache.clone().unwrap_or_else(|| server.snapshot());
     let begin: usize = match query.get("continue") {
         Some(_) if server.expires => {
             return (StatusCode::GONE, axum::Json(gone())).into_response();
@@ -208,6 +207,10 @@ async fn config_maps(
         }
     };
     server.pages += 1;
+    let (version, objects) = match &server.cache {
+        Some((version, objects)) => (*version, objects),
+        None => (server.version, &server.objects),
+    };
     let most = number("limit").map_or(usize::MAX, |limit| usize::try_from(limit).unwrap());
     let end = begin.saturating_add(most).min(objects.len());
     let token = (end < objects.len()).then(|| end.to_string());
