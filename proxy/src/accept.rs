@@ -94,6 +94,10 @@ pub struct Acceptor {
 impl Acceptor {
     /// An acceptor in front of `app`.
     #[must_use]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the parts of it, each of which is one thing"
+    )]
     pub fn new(
         app: HttpProxy<Edge>,
         limits: Limits,
