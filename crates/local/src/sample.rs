@@ -10,6 +10,7 @@
 
 mod config;
 mod files;
+mod grpc;
 mod hostile;
 mod lock;
 pub mod noise;

@@ -7,6 +7,7 @@
 
 mod bound;
 mod crowd;
+mod grpc;
 mod held;
 mod neighbour;
 mod pipeline;
@@ -24,8 +25,11 @@ const LONG: Duration = Duration::from_secs(300);
 
 fn main() -> ExitCode {
     // All clients are one address here, which may have fewer connections than this suite needs.
-    let flag = "--proxy-flag=--max-connections-per-client=5000".to_owned();
-    Suite::new(Options { args: vec![flag] })
+    let many = "--proxy-flag=--max-connections-per-client=5000".to_owned();
+    // gRPC clients speak HTTP/2 at once.
+    let h2c = "--proxy-flag=--h2c=true".to_owned();
+    let args = vec![many, h2c];
+    Suite::new(Options { args })
         .parallel(if Scale::is_full() { 1 } else { 3 })
         .limit(Duration::from_secs(1_200))
         .scenario("nothing_breaks_before_the_bound", switch::nothing_breaks)
@@ -36,6 +40,11 @@ fn main() -> ExitCode {
         .scenario(
             "in_a_recreate_what_is_new_is_held",
             held::what_is_new_is_held,
+        )
+        .scenario("grpc_streams_flow_on", grpc::streams_flow_on)
+        .scenario(
+            "grpc_streams_are_reset_at_the_bound",
+            grpc::streams_are_reset_at_the_bound,
         )
         .alone(
             "a_hostile_workspace_is_its_owners_trouble_alone",

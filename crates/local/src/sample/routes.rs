@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
-use super::{Sample, files, noise, page, shell, sockets};
+use super::{Sample, files, grpc, noise, page, shell, sockets};
 
 type Shared = State<Arc<Sample>>;
 
@@ -44,6 +44,7 @@ pub(super) fn router(sample: Arc<Sample>) -> Router {
         .route("/headers", any(headers))
         .route("/events", get(events))
         .route("/upload", post(upload).put(upload))
+        .route("/grpc", post(grpc::echo))
         .route("/download", get(noise::download))
         .route("/slow", any(slow))
         .route("/chunks", get(chunks))
