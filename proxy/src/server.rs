@@ -222,7 +222,7 @@ pub struct Shared {
     pub clock: Clock,
 }
 
-/// The edge by these settings, with the tasks that it rests on; for [`start`].
+/// The edge by these settings, with the tasks that it rests on; for [`acceptor`].
 ///
 /// # Errors
 /// A part that cannot be made, by its flag.

@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
+/// Makes a frame for a stream that should not have come.
+type WrongFrame<'a> = &'a dyn Fn(u32) -> Vec<u8>;
+
 const MIB: u64 = 1024 * 1024;
 
 /// Memory of the proxy's process, in bytes.
@@ -202,7 +205,7 @@ async fn floods_end_the_connection_that_they_come_over() {
 
     // Requests that the client has us call off (MadeYouReset): by what is wrong with one stream alone.
     let most = i32::MAX.to_be_bytes();
-    let wrong: [(&str, &dyn Fn(u32) -> Vec<u8>); 5] = [
+    let wrong: [(&str, WrongFrame); 5] = [
         ("an update of nothing", &|stream| {
             frame(WINDOW_UPDATE, 0, stream, &[0; 4])
         }),

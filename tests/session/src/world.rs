@@ -22,13 +22,14 @@ use nogoo9_identity::policy::{ClaimPolicy, SessionRoles};
 use nogoo9_model::UnixSeconds;
 use nogoo9_model::pod::PodView;
 use nogoo9_model::renew;
+use nogoo9_proxy::accept::Stops;
+use nogoo9_proxy::accept::count::Connections;
 use nogoo9_proxy::args::Args;
 use nogoo9_proxy::clock::{Clock, Hand};
-
 use nogoo9_proxy::hold::Holds;
 use nogoo9_proxy::lines::Lines;
 use nogoo9_proxy::metrics::Metrics;
-use nogoo9_proxy::server::{Shared, edge, start};
+use nogoo9_proxy::server::{Shared, acceptor, edge};
 use nogoo9_proxy::sessions::Sessions;
 use nogoo9_proxy::table::{Table, Writer};
 use nogoo9_runtime::config::{Loaded, load};
@@ -38,6 +39,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 pub(crate) const CONSOLE: &str = "localhost:9009";
 pub(crate) const WORKSPACE: &str = "dev.localhost:9009";
@@ -242,6 +244,11 @@ async fn proxy(
     tokio::time::timeout(PATIENCE, ready).await.expect("keys");
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    start(&settings, edge, listener, stopped).unwrap();
+    let stops = Stops {
+        leaving: stopped,
+        closing: CancellationToken::new(),
+    };
+    let connections = Connections::new(None, None);
+    tokio::spawn(acceptor(&settings, edge, None, connections, stops).run(listener));
     address
 }
