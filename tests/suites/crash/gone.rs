@@ -82,7 +82,7 @@ pub(super) async fn a_proxy_that_is_told_to_stop_says_so(site: Arc<Site>) -> any
     let mut socket = Socket::open(&edge, &edge.host(&id), "/echo", &[]).await?;
     let proxy = site.process("proxy")?;
     proxy.signal(Signal::SIGTERM)?;
-    assert_eq!(socket.closed().await?, (1012, 0));
+    assert_eq!(socket.closed().await?, (1001, 0));
     until("another proxy", LONG, || async {
         let pid = site.pid("proxy")?;
         Ok(Observation::when(
