@@ -100,7 +100,6 @@ fn note(noted: &Noted, metrics: &Metrics) {
         tracing::warn!(pods = ?noted.ignored, "pods claim a workspace id that is another's; they are ignored");
     }
     if !noted.contested.is_empty() {
-        metrics.contested.inc();
         tracing::warn!(pods = ?noted.contested, "pods at an address that another pod has, too, are not routed to");
     }
     if noted.bad_generation {

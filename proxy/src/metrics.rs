@@ -166,8 +166,6 @@ pub struct Metrics {
     pub switches: Counter,
     /// Pods that claimed another workspace's id.
     pub conflicts: Counter,
-    /// Pod events after which an address had more than one pod.
-    pub contested: Counter,
     /// Pods whose generation could not be read.
     pub bad_generations: Counter,
     /// Credentials that did not count.
@@ -201,7 +199,6 @@ impl Metrics {
             sockets: Sockets::register(registry),
             switches: Counter::default(),
             conflicts: Counter::default(),
-            contested: Counter::default(),
             bad_generations: Counter::default(),
             failures,
             accept: accept::Metrics::register(registry),
@@ -265,11 +262,6 @@ impl Metrics {
             this.conflicts.clone(),
         );
         registry.register(
-            "contested_addresses",
-            "Pod events after which pods of a workspace were not routed to, since another has their address",
-            this.contested.clone(),
-        );
-        registry.register(
             "unreadable_generations",
             "Pod events with an unreadable generation label",
             this.bad_generations.clone(),
@@ -309,11 +301,16 @@ impl Collector for Gauges {
         let gauge = |n: usize| ConstGauge::new(i64::try_from(n).unwrap_or(i64::MAX));
         let counts = self.watch.counts();
         let held = self.holds.count();
-        let gauges: [(&str, &str, ConstGauge<i64>); 8] = [
+        let gauges: [(&str, &str, ConstGauge<i64>); 9] = [
             (
                 "nogoo9_proxy_routes",
                 "Workspaces in the routing table",
                 gauge(self.table.len()),
+            ),
+            (
+                "nogoo9_proxy_contested_pods",
+                "Ready pods that are not routed to, since another may have their address",
+                gauge(self.table.contested()),
             ),
             (
                 "nogoo9_proxy_open_sockets",

@@ -36,6 +36,8 @@ struct Inner {
     /// How often workspaces name each origin in `allow-origins`.
     origins: papaya::HashMap<String, usize>,
     complete: AtomicBool,
+    /// Pods that would be routed to if nobody else had their address.
+    contested: AtomicUsize,
     /// Wakes whoever waits for a workspace that is not there yet.
     arrived: Notify,
 }
@@ -273,6 +275,12 @@ impl Table {
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.0.complete.load(Ordering::Acquire)
+    }
+
+    /// Pods that are ready and not routed to, since another may be meant by their address.
+    #[must_use]
+    pub fn contested(&self) -> usize {
+        self.0.contested.load(Ordering::Relaxed)
     }
 
     /// Number of workspaces known.

@@ -53,6 +53,8 @@ pub struct PodView {
     pub state: UpgradeState,
     /// status.podIP.
     pub ip: Option<IpAddr>,
+    /// Whether it is in its node's network: then it has that address together with others.
+    pub host_network: bool,
     /// Where and how the workspace is served.
     pub serving: Serving,
     /// Template it was rendered from.
@@ -254,6 +256,7 @@ impl PodView {
             ip: status
                 .and_then(|s| s.pod_ip.as_deref())
                 .and_then(|ip| ip.parse().ok()),
+            host_network: pod.spec.as_ref().and_then(|spec| spec.host_network) == Some(true),
             serving: Serving {
                 port: annotation(keys::WORKSPACE_PORT)
                     .and_then(|port| port.parse().ok())

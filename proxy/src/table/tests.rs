@@ -30,6 +30,7 @@ fn pod(uid: &str, workspace: &str, generation: u32, ready: bool) -> PodView {
         gated: false,
         state: UpgradeState::Committed,
         ip: Some(ip(uid)),
+        host_network: false,
         serving: Serving {
             port: 3000,
             visibility: Visibility::Private,
@@ -332,12 +333,14 @@ fn an_address_that_has_got_another_pod_is_not_routed_to() {
     h.apply(at_the_address_of("b", "a", 200, true));
     assert_eq!(h.active("dev").as_deref(), Some("held"));
     assert_eq!(h.active("his").as_deref(), Some("held"));
+    assert_eq!(h.table.contested(), 2);
     // Hers is being deleted: then it is his.
     let mut hers = pod("a", "dev", 1, true);
     hers.deleting = true;
     h.apply(hers);
     assert_eq!(h.active("his").as_deref(), Some("b"));
     assert_eq!(h.active("dev").as_deref(), Some("held"));
+    assert_eq!(h.table.contested(), 0);
     h.writer.deleted("b", h.now);
     h.writer.deleted("a", h.now);
     h.apply(pod("a", "dev", 1, true));
@@ -355,11 +358,54 @@ fn an_older_pod_that_is_not_ready_takes_no_address_away() {
     h.apply(at_the_address_of("dead", "a", 50, false));
     h.apply(pod("a", "dev", 1, true));
     assert_eq!(h.active("dev").as_deref(), Some("a"));
-    // Another port of it is another application of the same pod, or of the same node.
+}
+
+#[test]
+fn a_pods_address_is_its_own_whatever_ports_it_names() {
+    let mut h = Harness::new();
+    h.apply(pod("a", "dev", 1, true));
+    // His pod may listen at the port that hers names, too.
     let mut beside = at_the_address_of("beside", "a", 300, true);
     beside.serving.port = 4000;
+    h.apply(beside.clone());
+    assert_eq!(h.active("dev").as_deref(), Some("held"));
+    assert_eq!(h.active("his").as_deref(), Some("held"));
+    assert_eq!(h.table.contested(), 2);
+    // Also where he is in the network of a node that has got her address.
+    beside.host_network = true;
     h.apply(beside);
+    assert_eq!(h.active("dev").as_deref(), Some("held"));
+    assert_eq!(h.active("his").as_deref(), Some("held"));
+    h.writer.deleted("beside", h.now);
     assert_eq!(h.active("dev").as_deref(), Some("a"));
+    assert_eq!(h.table.contested(), 0);
+}
+
+#[test]
+fn pods_in_their_nodes_network_share_its_address() {
+    let on_node = |pod: PodView| PodView {
+        host_network: true,
+        ..pod
+    };
+    let mut h = Harness::new();
+    h.apply(on_node(pod("a", "dev", 1, true)));
+    let mut beside = on_node(at_the_address_of("beside", "a", 300, true));
+    beside.serving.port = 4000;
+    h.apply(beside.clone());
+    assert_eq!(h.active("dev").as_deref(), Some("a"));
+    assert_eq!(h.active("his").as_deref(), Some("beside"));
+    // One that comes to nothing, since the port is taken, takes the other off not.
+    beside.serving.port = 3000;
+    beside.ready.is = false;
+    h.apply(beside.clone());
+    assert_eq!(h.active("dev").as_deref(), Some("a"));
+    assert_eq!(h.table.contested(), 0);
+    // Two that are ready at one port: one of them is gone.
+    beside.ready.is = true;
+    h.apply(beside);
+    assert_eq!(h.active("dev").as_deref(), Some("held"));
+    assert_eq!(h.active("his").as_deref(), Some("held"));
+    assert_eq!(h.table.contested(), 2);
 }
 
 /// An address that is used again at the moment at which its pod's end is told.
@@ -453,15 +499,16 @@ enum Op {
         since: i64,
         address: u8,
         ended: bool,
+        host_network: bool,
     },
     Delete(u8),
 }
 
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
-        4 => (0u8..6, 0u8..2, 0u32..4, any::<bool>(), any::<bool>(), prop::bool::weighted(0.2), 0i64..3, 0u8..5, prop::bool::weighted(0.1)).prop_map(
-            |(uid, workspace, generation, ready, deleting, bob, since, address, ended)| Op::Apply {
-                uid, workspace, generation, ready, deleting, bob, since, address, ended
+        4 => (0u8..6, 0u8..2, 0u32..4, any::<bool>(), any::<bool>(), prop::bool::weighted(0.2), 0i64..3, 0u8..5, prop::bool::weighted(0.1), any::<bool>()).prop_map(
+            |(uid, workspace, generation, ready, deleting, bob, since, address, ended, host_network)| Op::Apply {
+                uid, workspace, generation, ready, deleting, bob, since, address, ended, host_network
             }
         ),
         1 => (0u8..6).prop_map(Op::Delete),
@@ -477,11 +524,12 @@ proptest! {
         let mut pods: BTreeMap<String, PodView> = BTreeMap::new();
         for op in ops {
             match op {
-                Op::Apply { uid, workspace, generation, ready, deleting, bob, since, address, ended } => {
+                Op::Apply { uid, workspace, generation, ready, deleting, bob, since, address, ended, host_network } => {
                     let mut view = pod(&uid.to_string(), &format!("w{workspace}"), generation, ready);
                     view.deleting = deleting;
                     view.since = since;
                     view.ip = Some(ip(&address.to_string()));
+                    view.host_network = host_network;
                     if ended {
                         view.phase = Phase::Failed;
                     }
@@ -500,6 +548,7 @@ proptest! {
                 !pods.values().any(|other| {
                     let has = other.is_live() && !other.deleting && other.ip == pod.ip;
                     let newer = (other.created, &other.uid) > (pod.created, &pod.uid);
+                    let newer = newer && !(other.host_network && pod.host_network);
                     has && other.uid != pod.uid && (select::is_routable(other) || newer)
                 })
             };

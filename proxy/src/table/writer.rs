@@ -21,6 +21,8 @@ pub struct Writer {
     homes: HashMap<Arc<str>, Arc<str>>,
     /// Pods by where they listen, as they say.
     addresses: Addresses,
+    /// Workspaces that have contested pods, with how many.
+    contested: HashMap<Arc<str>, usize>,
     /// Workspaces without pods, oldest first, with the time at which they may be forgotten. An entry
     /// counts if it is the newest of its workspace.
     leaving: VecDeque<(Instant, Arc<str>)>,
@@ -62,6 +64,7 @@ impl Writer {
             workspaces: HashMap::new(),
             homes: HashMap::new(),
             addresses: Addresses::default(),
+            contested: HashMap::new(),
             leaving: VecDeque::new(),
             leaves: HashMap::new(),
             remember,
@@ -228,15 +231,25 @@ impl Writer {
         let ignored = claims.ignored.iter().map(|pod| pod.name.clone()).collect();
         let contested = |pod: &PodView| self.addresses.is_contested(pod);
         let route = route(pods, &claims.holder, contested, before.as_deref());
-        let contested = pods.iter().filter(|pod| contested(&pod.view));
-        let contested = contested.map(|pod| pod.view.name.clone()).collect();
+        let contested: Vec<_> = pods
+            .iter()
+            .filter(|pod| is_routable(&pod.view) && contested(&pod.view))
+            .map(|pod| pod.view.name.clone())
+            .collect();
+        let empty = pods.is_empty();
         self.looked_at += pods.len() as u64;
+        let before_that = match contested.len() {
+            0 => self.contested.remove(id),
+            now => self.contested.insert(id.clone(), now),
+        };
+        let all = &self.table.0.contested;
+        all.fetch_add(contested.len(), Ordering::Relaxed);
+        all.fetch_sub(before_that.unwrap_or(0), Ordering::Relaxed);
         let active = |route: &Route| route.active().map(|pod| pod.uid.clone());
         let old = before.as_deref().and_then(active);
         let new = active(&route);
         let switched =
             (old != new).then(|| (id.clone(), route.active().map(|pod| pod.name.clone())));
-        let empty = pods.is_empty();
         let named = before.as_deref().map(|route| &route.allow_origins);
         self.count_origins(named.unwrap_or(&AllowedOrigins::NONE), &route.allow_origins);
         match known {

@@ -120,6 +120,7 @@ impl Cluster {
         if pod.gated {
             spec = json!({"schedulingGates": [{"name": "nogoo9/upgrade"}], "containers": spec["containers"]});
         }
+        spec["hostNetwork"] = json!(!pod.own_address);
         let object = json!({
             "metadata": {
                 "name": pod.name,
@@ -240,6 +241,8 @@ pub(crate) struct Spec<'a> {
     pub(crate) annotations: &'a [(&'a str, &'a str)],
     /// Whether our scheduling gate holds it.
     pub(crate) gated: bool,
+    /// Whether no other pod has its IP address: they share this machine's otherwise.
+    pub(crate) own_address: bool,
 }
 
 impl<'a> Spec<'a> {
@@ -257,6 +260,7 @@ impl<'a> Spec<'a> {
             address,
             annotations: &[],
             gated: false,
+            own_address: false,
         }
     }
 
@@ -275,6 +279,13 @@ impl<'a> Spec<'a> {
     pub(crate) fn with(self, annotations: &'a [(&'a str, &'a str)]) -> Self {
         Self {
             annotations,
+            ..self
+        }
+    }
+
+    pub(crate) fn alone(self) -> Self {
+        Self {
+            own_address: true,
             ..self
         }
     }

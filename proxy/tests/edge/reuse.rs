@@ -292,7 +292,10 @@ async fn hand_over(stage: &Stage, rounds: usize, order: &Order, of: &str) -> (us
         };
         let pod = Pod::start(owner, address).await;
         let name = format!("{}-{round}", workspace(round));
-        let (on, spec) = (workspace(round), Spec::new(&name, "", 1, address).of(owner));
+        let (on, spec) = (
+            workspace(round),
+            Spec::new(&name, "", 1, address).of(owner).alone(),
+        );
         let uid = stage
             .cluster
             .run(&Spec {
@@ -351,23 +354,30 @@ async fn an_address_that_two_pods_claim_is_nobodys() {
     let stage = Stage::start().await;
     let address = own_address().await;
     let pod = Pod::start("alice", address).await;
-    let uid = stage.cluster.run(&Spec::new("a", "hers", 1, address)).await;
+    let spec = Spec::new("a", "hers", 1, address).alone();
+    let uid = stage.cluster.run(&spec).await;
     stage.routed("hers", Some(&uid)).await;
     assert_eq!(stage.get("hers", "/said-by-alice").await.text(), "alice");
     pod.kill().await;
+    // His pod listens at the port that hers names, and names another.
     let pod = Pod::start("bob", address).await;
+    let his_port = SocketAddr::new(address.ip(), address.port() ^ 1);
     let his = stage
         .cluster
-        .run(&Spec::new("b", "his", 1, address).of("bob"))
+        .run(&Spec::new("b", "his", 1, his_port).of("bob").alone())
         .await;
     stage.routed("hers", None).await;
     stage.routed("his", None).await;
     let _held = stage.begin("GET", "hers", "/said-by-alice", "").await;
     stage.held(1).await;
-    assert!(stage.metric("contested_addresses_total").await > 0);
+    crate::eventually("both are contested", || async {
+        stage.metric("contested_pods").await == 2
+    })
+    .await;
     stage.cluster.terminate("a").await;
     stage.cluster.finish("a").await;
     stage.routed("his", Some(&his)).await;
+    assert_eq!(stage.metric("contested_pods").await, 0);
     stage.held(1).await;
     assert_eq!(pod.kill().await, b"", "nobody has asked for it");
 }

@@ -45,6 +45,9 @@ fn reads_what_a_pod_says() {
     );
     assert_eq!(pod.since, pod.created);
     assert_eq!(pod.ip, Some("127.64.0.9".parse().unwrap()));
+    assert!(!pod.host_network);
+    let on_its_node = view(|p| p["spec"] = json!({"containers": [], "hostNetwork": true}));
+    assert!(on_its_node.unwrap().host_network);
     assert!(
         pod.is_live() && !pod.gated && pod.serving.strip_prefix && pod.serving.identity_headers
     );

@@ -28,6 +28,7 @@ pub(crate) fn pod(uid: &str, generation: u32) -> PodView {
         gated: false,
         state: UpgradeState::Committed,
         ip: Some([127, 64, 0, 1].into()),
+        host_network: false,
         serving: Serving {
             port: 3000,
             visibility: Visibility::Private,
