@@ -5,7 +5,7 @@ use std::time::Duration;
 /// First wait. Short, since a restarted API server is usually back within a second.
 const FIRST: Duration = Duration::from_millis(200);
 /// Longest wait before jitter: what a routing table may lag behind once the server is back.
-const LONGEST: Duration = Duration::from_secs(8);
+pub(crate) const LONGEST: Duration = Duration::from_secs(8);
 
 /// The wait after `failures` failures in a row (one at least), doubling from 0.2 s to 8 s.
 /// `dice` from 0 to 1 adds up to half of it, so that many replicas do not come back in step.

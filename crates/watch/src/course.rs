@@ -48,6 +48,9 @@ pub(crate) struct Course {
     patience: u32,
     /// Refusals of a version in a row that nothing was heard after.
     gone: u32,
+    /// Watches in a row that came to nothing: they failed soon, and nothing was heard. That they began,
+    /// and lists in between, prove nothing.
+    failed: u32,
 }
 
 impl Course {
@@ -83,7 +86,7 @@ impl Course {
             return false;
         }
         self.bookmarks |= bookmark;
-        (self.quiet, self.patience, self.gone) = (0, 0, 0);
+        (self.quiet, self.patience, self.gone, self.failed) = (0, 0, 0, 0);
         self.newest = number;
         version.clone_into(&mut self.from);
         true
@@ -97,7 +100,7 @@ impl Course {
         if !in_full {
             return Ended::Early;
         }
-        self.gone = 0;
+        (self.gone, self.failed) = (0, 0);
         if !self.bookmarks {
             return Ended::Fine;
         }
@@ -114,6 +117,15 @@ impl Course {
     pub(crate) fn gone(&mut self) -> u32 {
         self.gone = self.gone.saturating_add(1);
         self.gone
+    }
+
+    /// A watch came to nothing after it had `lasted` for a while, or soon; how often that was so in a row.
+    pub(crate) fn failed(&mut self, lasted: bool) -> u32 {
+        self.failed = match lasted {
+            true => 1,
+            false => self.failed.saturating_add(1),
+        };
+        self.failed
     }
 
     fn is_before(&self, number: Option<u128>, or_same: bool) -> bool {
@@ -196,6 +208,22 @@ mod tests {
         assert_eq!(course.gone(), 3, "a list alone proves nothing");
         course.heard("6", false);
         assert_eq!(course.gone(), 1);
+    }
+
+    #[test]
+    fn watches_that_come_to_nothing_are_counted() {
+        let mut course = Course::default();
+        course.listed("1");
+        assert_eq!((course.failed(false), course.failed(false)), (1, 2));
+        course.listed("5");
+        assert_eq!(course.failed(false), 3, "a list alone proves nothing");
+        assert!(!course.heard("5", false));
+        assert_eq!(course.failed(false), 4, "nor does what is not believed");
+        course.heard("6", false);
+        assert_eq!(course.failed(false), 1);
+        assert_eq!(course.ended(false, true), Ended::Fine);
+        assert_eq!((course.failed(false), course.failed(false)), (1, 2));
+        assert_eq!(course.failed(true), 1, "nobody is pestered");
     }
 
     proptest! {

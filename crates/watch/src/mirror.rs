@@ -55,8 +55,12 @@ pub(crate) enum Event<V> {
     Delete(Key, String),
     /// The list is whole.
     Listed,
-    /// So it is, but it tells of the past: the server's database was put back to an older copy.
-    Restored,
+    /// So it is, but it tells of the past: the server's database was put back to an older copy. Versions
+    /// are given out anew from there.
+    Restored {
+        /// Whether what the list says of objects is not believed.
+        distrust: bool,
+    },
 }
 
 /// What is known.
@@ -99,9 +103,13 @@ impl<V> Mirror<V> {
     pub(crate) fn step(&mut self, known: &mut Known<V>, event: Event<V>) -> Vec<Change<V>> {
         match event {
             Event::Listed => replace(known, std::mem::take(&mut self.listing)),
-            Event::Restored => {
+            Event::Restored { distrust } => {
                 let mut listed = std::mem::take(&mut self.listing);
-                distrust(known, &mut listed);
+                if distrust {
+                    keep_present(known, &mut listed);
+                }
+                // A version may be another one's by now, so whatever is said of an object is new.
+                known.values_mut().for_each(|now| now.version.clear());
                 replace(known, listed)
             }
             Event::Apply(seen) => apply(known, seen),
@@ -112,11 +120,11 @@ impl<V> Mirror<V> {
 
 /// Takes out of a list of the past what is not to be believed: what had gone since then, and how things
 /// stood. What has gone since then and was known stays gone, by its absence from the list.
-fn distrust<V>(known: &Known<V>, listed: &mut Known<V>) {
+fn keep_present<V>(known: &Known<V>, listed: &mut Known<V>) {
     listed.retain(|key, then| match known.get(key) {
         Some(now) if now.uid == then.uid => {
-            // The version stays too, so that the next list has a say.
-            then.version.clone_from(&now.version);
+            // No version, so that whatever comes next has a say.
+            then.version.clear();
             then.value = now.value.clone();
             true
         }

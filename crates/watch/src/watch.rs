@@ -24,6 +24,9 @@ const OVERTIME: Duration = Duration::from_secs(5);
 /// thing of the past has been begun anew or cleared away by then.
 const AFTER_RESTORE: Duration = Duration::from_secs(60);
 
+/// How much longer than one page a list in one piece may take.
+const WHOLE: u32 = 4;
+
 /// A running watch. Dropping it ends it.
 #[derive(Debug)]
 pub struct Watch<V> {
@@ -182,9 +185,8 @@ impl<V, P, S> Worker<V, P, S> {
                             version,
                             "the API server was put back to an older state; what it says now counts"
                         );
-                        self.deliver(match self.config.distrust_restored {
-                            true => Event::Restored,
-                            false => Event::Listed,
+                        self.deliver(Event::Restored {
+                            distrust: self.config.distrust_restored,
                         });
                         return Instant::now() + self.config.relist_every.min(AFTER_RESTORE);
                     }
@@ -207,7 +209,11 @@ impl<V, P, S> Worker<V, P, S> {
                     self.failed("the list of objects took too long for its pages")
                         .await;
                 }
-                Err(Failure::Other(trouble)) => self.failed(&trouble).await,
+                // And where that does not come either, in pages again.
+                Err(Failure::Other(trouble)) => {
+                    paged = true;
+                    self.failed(&trouble).await;
+                }
             }
         }
     }
@@ -220,8 +226,12 @@ impl<V, P, S> Worker<V, P, S> {
     {
         self.mirror.begin();
         let mut params = self.config.list(paged);
+        let silence = match paged {
+            true => self.config.list_silence,
+            false => self.config.list_silence.saturating_mul(WHOLE),
+        };
         loop {
-            let page = timeout(self.config.list_silence, api.list(&params)).await;
+            let page = timeout(silence, api.list(&params)).await;
             let page: ObjectList<K> = match page {
                 Err(_) => {
                     let trouble = "the list of objects has stalled".to_owned();
@@ -288,8 +298,7 @@ impl<V, P, S> Worker<V, P, S> {
                 Err(_) if Instant::now() >= due => return Left::Due,
                 Err(_) => "a watch does not begin".to_owned(),
             };
-            let failures = self.status.failed();
-            report(failures, &trouble);
+            let failures = self.unfollowed(&trouble, began.elapsed() >= backoff::LONGEST);
             sleep(backoff::wait(failures, dice())).await;
             if failures.is_multiple_of(self.config.max_failures.max(1)) {
                 return Left::Failing;
@@ -344,8 +353,9 @@ impl<V, P, S> Worker<V, P, S> {
             let Some(event) = came else {
                 // The list decides what that was; nothing that is known gives way to it.
                 self.status.went_back();
-                self.failed("the API server sent something older than what was seen")
-                    .await;
+                let trouble = "the API server sent something older than what was seen";
+                let failures = self.unfollowed(trouble, false);
+                sleep(backoff::wait(failures, dice())).await;
                 return Err(Broke::Left(Left::WentBack));
             };
             self.status.event();
@@ -391,6 +401,14 @@ impl<V, P, S> Worker<V, P, S> {
         let failures = self.status.failed();
         report(failures, trouble);
         sleep(backoff::wait(failures, dice()))
+    }
+
+    /// Notes a watch that came to nothing, and returns how often that was so in a row.
+    fn unfollowed(&mut self, trouble: &str, lasted: bool) -> u32 {
+        self.status.failed();
+        let failures = self.course.failed(lasted);
+        report(failures, trouble);
+        failures
     }
 
     /// Waits before a list that a 410 asks for: at first a moment, longer where it does not help.

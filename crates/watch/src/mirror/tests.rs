@@ -120,7 +120,7 @@ fn a_list_of_the_past_brings_nothing_back() {
     h.list(&[("a", 1, 1), ("c", 3, 8), ("d", 4, 9)]);
     h.begin(&[("a", 1, 1), ("b", 2, 2), ("d", 4, 3)]);
     assert_eq!(
-        h.step(Event::Restored),
+        h.step(Event::Restored { distrust: true }),
         ["-c/3/8", "="],
         "what is not there is gone, and nothing else happens"
     );
@@ -128,9 +128,38 @@ fn a_list_of_the_past_brings_nothing_back() {
     assert_eq!(h.step(Event::Apply(seen(("b", 2, 4)))), ["+b/2/4"]);
     assert_eq!(
         h.list(&[("a", 1, 1), ("b", 2, 4), ("d", 4, 3)]),
-        ["+d/4/3", "="],
-        "the next list has the last word"
+        ["+a/1/1", "+d/4/3", "="],
+        "the next list has the last word, on all that was not heard of since"
     );
+}
+
+/// Versions are given out anew after a restore: the same number is another change.
+#[test]
+fn a_version_given_out_twice_hides_no_change() {
+    let other = || Seen {
+        value: Some("a/1/x".to_owned()),
+        ..seen(("a", 1, 9))
+    };
+    let restored = |distrust| {
+        let mut h = Harness::new();
+        h.list(&[("a", 1, 9)]);
+        h.mirror.begin();
+        h.mirror.list(other());
+        let changes = h.step(Event::Restored { distrust });
+        (h, changes)
+    };
+    assert_eq!(restored(false).1, ["+a/1/x", "="]);
+    // Not believed at first, but what comes next is.
+    let (mut h, changes) = restored(true);
+    assert_eq!(changes, ["="]);
+    assert_eq!(h.step(Event::Apply(other())), ["+a/1/x"]);
+    let (mut h, _) = restored(true);
+    h.mirror.begin();
+    h.mirror.list(other());
+    assert_eq!(h.step(Event::Listed), ["+a/1/x", "="]);
+    h.mirror.begin();
+    h.mirror.list(other());
+    assert_eq!(h.step(Event::Listed), ["="], "its version is known again");
 }
 
 #[test]
@@ -180,7 +209,7 @@ enum Op {
     Unwanted(Object),
     Delete(&'static str, u8),
     BrokenList(Vec<Object>),
-    Restored(Vec<Object>),
+    Restored(Vec<Object>, bool),
 }
 
 fn object() -> impl Strategy<Value = Object> {
@@ -195,7 +224,8 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         prop::collection::vec(object(), 0..5).prop_map(Op::List),
         prop::collection::vec(object(), 0..5).prop_map(Op::BrokenList),
-        prop::collection::vec(object(), 0..5).prop_map(Op::Restored),
+        (prop::collection::vec(object(), 0..5), any::<bool>())
+            .prop_map(|(objects, distrust)| Op::Restored(objects, distrust)),
         object().prop_map(Op::Apply),
         object().prop_map(Op::Unwanted),
         (prop::sample::select(vec!["a", "b", "c", "d"]), 0u8..3)
@@ -215,9 +245,9 @@ proptest! {
                     h.begin(&objects);
                     Some(Event::Listed)
                 }
-                Op::Restored(objects) => {
+                Op::Restored(objects, distrust) => {
                     h.begin(&objects);
-                    Some(Event::Restored)
+                    Some(Event::Restored { distrust })
                 }
                 Op::BrokenList(objects) => {
                     h.begin(&objects);
@@ -245,7 +275,10 @@ proptest! {
             }
         }
         let known: BTreeMap<String, u32> = h.known.iter()
-            .map(|(key, entry)| (format!("{}/{}", key.name, entry.uid), entry.version.parse().unwrap()))
+            .map(|(key, entry)| {
+                let version = entry.value.rsplit_once('/').unwrap().1;
+                (format!("{}/{}", key.name, entry.uid), version.parse().unwrap())
+            })
             .collect();
         prop_assert_eq!(replica, known);
     }

@@ -189,6 +189,49 @@ async fn a_list_comes_in_pages_and_whole_where_those_expire() {
     assert_eq!(h.names().len(), 25);
 }
 
+/// One in one piece may be more than a server has; then pages are asked for again.
+#[tokio::test]
+async fn pages_are_tried_again_where_a_whole_list_does_not_come() {
+    let config = Config {
+        page_size: 1,
+        ..Config::default()
+    };
+    let mut h = Harness::start(&[("a", "1"), ("b", "1")], Watches::Work, config).await;
+    h.until_synced().await;
+    h.watched().await;
+    {
+        let mut server = h.server();
+        (server.expires, server.no_whole) = (true, true);
+        server.forget();
+        server.delete("a");
+        server.put("c", "1");
+    }
+    h.until("a list in one piece, refused", |h| h.server().refused > 0)
+        .await;
+    h.server().expires = false;
+    assert_eq!(h.differences().await, ["+c", "-a"]);
+}
+
+/// A watch that begins and fails, again and again, is not begun ever anew at the same pace.
+#[tokio::test]
+async fn watches_that_begin_and_fail_are_counted_until_one_is_heard() {
+    let config = Config {
+        max_failures: 2,
+        ..Config::default()
+    };
+    let mut h = Harness::start(&[("a", "1")], Watches::Break, config).await;
+    h.until_synced().await;
+    // So often in a row is it given up, for a list; and that proves nothing.
+    for _ in 0..2 {
+        assert_eq!(h.until_synced().await, [""; 0]);
+    }
+    let counts = h.watch.status().counts();
+    assert_eq!((counts.lists, counts.failures), (3, 4));
+    h.server().watches = Watches::Work;
+    h.server().put("b", "1");
+    while h.next().await != "+b" {}
+}
+
 /// As many objects as there may be workspaces; by default a tenth part of a tenth.
 #[tokio::test]
 async fn a_long_list_is_taken_in_page_by_page_and_again_without_a_change() {

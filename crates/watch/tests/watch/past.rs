@@ -79,7 +79,10 @@ async fn a_restored_server_is_found_out_and_converged_to() {
     // A server that has never sent a bookmark may be silent; it is the refusal that gives it away.
     h.watched().await;
     h.server().forget();
-    assert_eq!(h.differences().await, ["+changed", "+gone", "-new"]);
+    assert_eq!(
+        h.differences().await,
+        ["+changed", "+gone", "+same", "-new"]
+    );
     let counts = h.watch.status().counts();
     assert_eq!(counts.restores, 1);
     assert_eq!(counts.went_back, 4, "lists that were not believed");
@@ -126,9 +129,9 @@ async fn whoever_distrusts_it_hears_nothing_of_the_past() {
     assert!(h.server().version < 15);
     h.server().put("gone", "1");
     assert_eq!(h.next().await, "+gone");
-    // The next list has the last word.
+    // The next list has the last word, on all that it was not heard of since.
     h.watched().await;
     h.server().forget();
-    assert_eq!(h.differences().await, ["+changed"]);
+    assert_eq!(h.differences().await, ["+changed", "+same"]);
     assert_eq!(h.watch.status().counts().restores, 1);
 }

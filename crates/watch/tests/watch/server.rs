@@ -23,6 +23,8 @@ pub(crate) enum Watches {
     Work,
     /// Delivers one event each, and ends.
     One,
+    /// Accepts, and fails at once.
+    Break,
     /// Refuses the call with HTTP 410, for ever.
     Gone,
     /// Accepts and stays silent.
@@ -46,6 +48,9 @@ pub(crate) struct Server {
     pub(crate) cache: Option<(u64, Objects)>,
     /// Whether the rest of a list has expired when it is asked for.
     pub(crate) expires: bool,
+    /// Whether lists in one piece are refused; and how many were.
+    pub(crate) no_whole: bool,
+    pub(crate) refused: usize,
     open: Vec<(u64, Sender)>,
     /// What happened, for watches that begin before the present.
     log: Vec<(u64, String)>,
@@ -180,6 +185,12 @@ async fn config_maps(
             return (StatusCode::GONE, axum::Json(gone())).into_response();
         }
         let (sender, receiver) = mpsc::unbounded_channel();
+        if server.watches == Watches::Break {
+            let failed = json!({"type": "ERROR", "object": {"kind": "Status", "apiVersion": "v1",
+                "metadata": {}, "status": "Failure", "message": "broken", "code": 500}});
+            let _ = sender.send(Ok(Bytes::from(format!("{failed}\n"))));
+            return stream(receiver, 1);
+        }
         let from = from.unwrap_or_default();
         let missed = server.log.iter().filter(|(then, _)| *then > from);
         let mut missed = missed.map(|(_, line)| Ok(Bytes::from(line.clone())));
@@ -201,6 +212,10 @@ async fn config_maps(
             return (StatusCode::GONE, axum::Json(gone())).into_response();
         }
         Some(token) => token.parse().unwrap(),
+        None if server.no_whole && number("limit").is_none() => {
+            server.refused += 1;
+            return StatusCode::SERVICE_UNAVAILABLE.into_response();
+        }
         None => {
             server.lists += 1;
             0
@@ -252,6 +267,8 @@ impl Harness {
             pages: 0,
             cache: None,
             expires: false,
+            no_whole: false,
+            refused: 0,
             open: Vec::new(),
             log: Vec::new(),
         }));
