@@ -28,7 +28,7 @@ const VALUE: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b',');
 
 /// Beginnings of names by which proxies tell applications who is calling or where from. Compared in
 /// lower case with `-` for whatever is no letter or digit: CGI and its heirs turn all that into `_`.
-const CLAIMS: [&str; 35] = [
+const CLAIMS: [&str; 43] = [
     "x-user",
     "x-auth-user",
     "x-auth-email",
@@ -64,14 +64,28 @@ const CLAIMS: [&str; 35] = [
     "x-client-ip",
     "true-client-ip",
     "cf-connecting-ip",
+    "client-cert",
+    "client-ip",
+    "x-cluster-client-ip",
+    "fastly-client-ip",
+    "forwarded-",
+    "x-original-forwarded-",
+    "x-appengine-user-",
+    "kubeflow-user",
 ];
 
 /// What those begin with.
-const FIRST: &[u8] = b"xorcts";
+const FIRST: &[u8] = b"xorctsfk";
 
 /// Likewise, whole names: what begins like them is applications' own.
-const WHOLE_CLAIMS: [&str; 6] = [
-    "x-email", "x-group", "x-groups", "x-role", "x-roles", "x-sub",
+const WHOLE_CLAIMS: [&str; 7] = [
+    "x-email",
+    "x-forwarded",
+    "x-group",
+    "x-groups",
+    "x-role",
+    "x-roles",
+    "x-sub",
 ];
 
 /// Makes a request fit for control: whoever the client claims to be is taken out, cookies and

@@ -41,7 +41,7 @@ pub fn towards_pod(
     let mut cases = sent.case_header_iter();
     for (name, value) in &sent.headers {
         let case = cases.next().map(|(case, _)| case);
-        if *name == TRANSFER_ENCODING && is_chunked(sent) {
+        if *name == TRANSFER_ENCODING && is_chunked(sent) && left.version != Version::HTTP_2 {
             // Pingora would put it at the end.
             append(&mut request, name, case, value.clone())?;
             continue;

@@ -109,6 +109,20 @@ fn names_that_proxies_put_on_and_names_that_applications_use() {
         ("X-Consumer-Username", true),
         ("X-Credential-Identifier", true),
         ("X-Proxy-User", true),
+        ("Client-Cert", true),
+        ("Client-Cert-Chain", true),
+        ("Client-IP", true),
+        ("X-Cluster-Client-IP", true),
+        ("Fastly-Client-IP", true),
+        ("Forwarded_For", true),
+        ("X-Forwarded", true),
+        ("X-Original-Forwarded-For", true),
+        ("X-Appengine-User-Email", true),
+        ("kubeflow-userid", true),
+        ("Client-Id", false),
+        ("X-ForwardedTo", false),
+        ("From", false),
+        ("Keep", false),
         ("X-Auth-Token", false),
         ("X-Auth-Key", false),
         ("X-Email-Template", false),
@@ -122,6 +136,14 @@ fn names_that_proxies_put_on_and_names_that_applications_use() {
         towards(&mut request, None, None).unwrap();
         let gone = !request.headers.values().any(|value| value == "root");
         assert_eq!(gone, stripped, "{name}");
+    }
+}
+
+#[test]
+fn no_claim_is_passed_over_by_its_first_letter() {
+    let claims = CLAIMS.iter().chain(&WHOLE_CLAIMS);
+    for claim in claims {
+        assert!(FIRST.contains(&claim.as_bytes()[0]), "{claim}");
     }
 }
 
@@ -167,6 +189,10 @@ fn what_stays_has_its_order_and_its_letters() {
     );
     assert_eq!(made.raw_path(), b"/x?y");
     assert_eq!(made.version, http::Version::HTTP_11);
+    // HTTP/2 says by its frames where a body ends, and takes no such header (RFC 9113, section 8.2.2).
+    left.set_version(http::Version::HTTP_2);
+    let made = towards_pod(&sent, &left, b"/x?y", &auth, ORIGIN, None, None).unwrap();
+    assert!(!made.headers.contains_key("transfer-encoding"));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! HTTP/2 clients in front of HTTP/1 pods.
 
+use crate::client::{Connection, request};
 use crate::cluster::Spec;
 use crate::eventually;
 use crate::proxy::{CONSOLE, Stage};
@@ -72,4 +73,36 @@ async fn cookies_are_joined_and_uploads_end_once() {
     // An upload that ends twice spoils its connection, so that each would need a new one.
     let connections = app.connections() - before;
     assert!(connections < UPLOADS / 2, "{connections} connections");
+}
+
+/// What says in HTTP/1.1 where a body ends has no place in HTTP/2.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_speaks_http2_gets_uploads_of_http1() {
+    let stage = Stage::start().await;
+    let app = Upstream::start("app").await;
+    let annotations = [("workspace-protocol", "h2c")];
+    let pod = Spec::new("app", "dev", 1, app.address).with(&annotations);
+    let uid = stage.cluster.run(&pod).await;
+    stage.routed("dev", Some(&uid)).await;
+    let host = format!("dev.{CONSOLE}");
+    let cookie = stage.cookie_on("alice", &host);
+    let own = [
+        ("Cookie", cookie.as_str()),
+        ("Sec-Fetch-Site", "same-origin"),
+    ];
+    for (length, body) in [
+        (("Transfer-Encoding", "chunked"), "5\r\nhello\r\n0\r\n\r\n"),
+        (("Content-Length", "5"), "hello"),
+    ] {
+        let headers = [own[0], own[1], length];
+        let mut connection = Connection::open(stage.address).await;
+        connection
+            .send(request("POST", &host, "/upload", &headers) + body)
+            .await;
+        let answer = connection.answer().await;
+        let text = answer.text();
+        assert_eq!(answer.status, 200, "{length:?}: {text}");
+        assert!(text.ends_with("\n\nhello"), "{length:?}: {text}");
+        assert!(!text.contains("transfer-encoding"), "{text}");
+    }
 }
