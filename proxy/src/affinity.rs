@@ -53,6 +53,7 @@ mod tests {
                 identity_headers: true,
                 http2: false,
                 affinity: *affinity,
+                candidate: false,
                 ports: Default::default(),
             })
         };

@@ -1,9 +1,10 @@
 //! Which pod a request tries next. Pure.
 //!
 //! A pod that cannot be reached was not sent anything, so trying again is always safe: the active pod
-//! once more after a moment (it may just be opening its port), then the next best one (until an
-//! upgrade is committed that is the old pod), then waiting until the route changes. A pod that is not
-//! the active one is tried once and never again.
+//! once more after a moment (it may just be opening its port), then, while that one is a candidate of
+//! an upgrade, the next best one (the old pod), then waiting until the route changes. Once an upgrade is
+//! committed nothing new goes to the old pod, which may be deleted as soon as it is not in use. A pod
+//! that is not the active one is tried once and never again.
 
 use crate::table::{Backend, Route};
 use std::sync::Arc;
@@ -102,6 +103,7 @@ impl Attempts {
             match failures(active) {
                 0 => return Next::Dial(active.clone(), Duration::ZERO),
                 1 => return Next::Dial(active.clone(), BACK_OFF),
+                _ if !active.candidate => return Next::Hold,
                 _ => {}
             }
         }
@@ -128,6 +130,7 @@ mod tests {
             strip_prefix: true,
             identity_headers: true,
             affinity: false,
+            candidate: uid.starts_with("new"),
             http2: false,
         })
     }
@@ -164,6 +167,24 @@ mod tests {
         }
         seen.push(short(&attempts.next(&route, None)));
         assert_eq!(seen, ["new 0", "new 100", "old 0", "older 0", "hold"]);
+    }
+
+    #[test]
+    fn none_but_the_active_once_an_upgrade_is_committed() {
+        let route = route(&["committed", "old"]);
+        let old = route.backends[1].clone();
+        let mut attempts = Attempts::default();
+        for _ in 0..3 {
+            for wait in [0, 100] {
+                let next = short(&attempts.next(&route, None));
+                assert_eq!(next, format!("committed {wait}"));
+                attempts.failed(&Arc::from("committed"));
+            }
+            assert_eq!(short(&attempts.next(&route, None)), "hold");
+            attempts.again();
+        }
+        // What a session follows is another matter.
+        assert_eq!(short(&attempts.next(&route, Some(&old))), "old 0");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::retry::{Budget, Rate};
 use arc_swap::ArcSwap;
 use nogoo9_model::access::Visibility;
 use nogoo9_model::origins::AllowedOrigins;
-use nogoo9_model::pod::PodView;
+use nogoo9_model::pod::{PodView, UpgradeState};
 use nogoo9_model::ports::ExtraPorts;
 use nogoo9_model::wire;
 use std::collections::BTreeMap;
@@ -70,8 +70,8 @@ pub struct Route {
     pub allow_origins: AllowedOrigins,
     /// What it serves beside its port, and who may open that; said by the same pod.
     pub ports: ExtraPorts,
-    /// Pods that requests may be sent to, best first. The first is the active one; the others are
-    /// there for when it cannot be reached.
+    /// Pods that requests may be sent to, best first. The first is the active one; the others are there
+    /// for when it is a candidate that cannot be reached, and for what goes on on them.
     pub backends: Box<[Arc<Backend>]>,
     /// What a person is told while there is none.
     pub status: Status,
@@ -100,6 +100,8 @@ pub struct Backend {
     pub identity_headers: bool,
     /// Whether a session's requests stay here while it holds a socket or stream here.
     pub affinity: bool,
+    /// Whether it is an upgrade's new pod, and that is not committed yet.
+    pub candidate: bool,
     /// Whether it speaks HTTP/2 in clear, and nothing else.
     pub http2: bool,
 }
@@ -357,6 +359,7 @@ fn backend(pod: &PodView, uid: &Arc<str>) -> Option<Arc<Backend>> {
         strip_prefix: pod.serving.strip_prefix,
         identity_headers: pod.serving.identity_headers,
         affinity: pod.serving.affinity,
+        candidate: pod.state == UpgradeState::Candidate,
         http2: pod.serving.http2,
     }))
 }

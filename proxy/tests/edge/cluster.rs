@@ -179,7 +179,12 @@ impl Cluster {
 
     /// Labels a pod as one that takes no new requests: a recreate is about to delete it.
     pub(crate) async fn quiesce(&self, name: &str) {
-        let labels = json!({"metadata": {"labels": {"nogoo9/upgrade-state": "quiesced"}}});
+        self.mark(name, Some("quiesced")).await;
+    }
+
+    /// Labels a pod with where an upgrade has brought it; `None`: it is committed.
+    pub(crate) async fn mark(&self, name: &str, state: Option<&str>) {
+        let labels = json!({"metadata": {"labels": {"nogoo9/upgrade-state": state}}});
         self.pods
             .patch(name, &PatchParams::default(), &Patch::Merge(labels))
             .await

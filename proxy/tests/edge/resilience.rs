@@ -6,17 +6,17 @@ use crate::proxy::{CONSOLE, Stage};
 use crate::upstream::Upstream;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_that_cannot_be_reached_gives_way_to_the_next() {
+async fn until_an_upgrade_is_committed_the_old_pod_stands_in_for_the_new_one() {
     let stage = Stage::start().await;
     let (old, new) = (Upstream::start("old").await, Upstream::start("new").await);
     stage
         .cluster
         .run(&Spec::new("old", "dev", 1, old.address))
         .await;
-    let new_uid = stage
-        .cluster
-        .run(&Spec::new("new", "dev", 2, new.address))
-        .await;
+    let candidate = Spec::new("new", "dev", 2, new.address);
+    let new_uid = stage.cluster.create(&candidate).await;
+    stage.cluster.mark("new", Some("candidate")).await;
+    stage.cluster.set_ready(&candidate, true).await;
     stage.routed("dev", Some(&new_uid)).await;
     new.kill();
     // Kubernetes still says that it is ready; nothing fails, also what may not be repeated.
@@ -39,6 +39,29 @@ async fn a_pod_that_cannot_be_reached_gives_way_to_the_next() {
             "{answer:?}"
         );
     }
+    // From then on nothing new comes to the old one, which may go at any moment.
+    stage.cluster.mark("new", None).await;
+    let headers = [("Cookie", cookie.as_str()), ("Sec-Fetch-Site", "none")];
+    let get = request("GET", &host, "/", &headers);
+    // The proxy hears of it when it does: what comes before is the old one's still.
+    let waiting = async {
+        loop {
+            let mut connection = Connection::open(stage.address).await;
+            connection.send(&get).await;
+            while connection.is_silent() {
+                if stage.metric("held_requests").await == 1 {
+                    return connection;
+                }
+            }
+        }
+    };
+    let waits = tokio::time::timeout(crate::PATIENCE, waiting).await;
+    let mut waits = waits.expect("a request is held");
+    let before = old.requests();
+    let again = Upstream::start_at("again", new.address).await;
+    assert!(waits.answer().await.text().starts_with("again\n"));
+    assert_eq!(old.requests(), before);
+    assert!(again.requests() >= 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
