@@ -290,7 +290,12 @@ impl Reply {
     pub fn again_at(&self, target: &str) -> Option<Self> {
         let page = std::str::from_utf8(&self.body).ok()?;
         let (before, after) = page.split_once(AGAIN)?;
-        let there = AGAIN.replace("\"3\"", &format!("\"3;url={}\"", escape(target)));
+        // With two slashes at its beginning it would name another host (URL standard, "path absolute
+        // slash state"); a first segment that says nothing keeps it a path.
+        let names_host = target.starts_with("//") || target.starts_with("/\\");
+        let here = if names_host { "/." } else { "" };
+        let url = format!("\"3;url={here}{}\"", escape(target));
+        let there = AGAIN.replace("\"3\"", &url);
         Some(Self {
             body: Bytes::from([before, &there, after].concat()),
             ..self.clone()
@@ -369,12 +374,22 @@ mod tests {
             waits_for: None,
             last_error: None,
         };
-        let page = Reply::waiting("dev", "/.nogoo9/status", &told);
-        let page = page.again_at("/a?b=\"<c>").unwrap();
+        let waiting = Reply::waiting("dev", "/.nogoo9/status", &told);
+        let page = waiting.again_at("/a?b=\"<c>").unwrap();
         let text = String::from_utf8(page.body.to_vec()).unwrap();
         let refresh = "http-equiv=\"refresh\" content=\"3;url=/a?b=&quot;&lt;c&gt;\"";
         assert!(text.contains(refresh), "{text}");
         assert_eq!(Reply::bad_gateway(true).again_at("/"), None);
+        // Never on another host.
+        for (target, url) in [
+            ("//evil.example/x", "/.//evil.example/x"),
+            ("/\\evil.example/x", "/./\\evil.example/x"),
+            ("/a//b", "/a//b"),
+        ] {
+            let page = waiting.again_at(target).unwrap();
+            let text = String::from_utf8(page.body.to_vec()).unwrap();
+            assert!(text.contains(&format!("\"3;url={url}\"")), "{text}");
+        }
     }
 
     #[test]
