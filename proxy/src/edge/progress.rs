@@ -37,8 +37,9 @@ enum Seen {
 }
 
 impl Edge {
-    /// Answers with a stream of events. There are few for each person, so that their pages leave the
-    /// browser connections for other things; whoever gets none asks from time to time.
+    /// Answers with a stream of events. There are few for each person and workspace, however many
+    /// sessions they have, so that their pages leave the browser connections for other things; whoever
+    /// gets none asks from time to time.
     pub(super) async fn progress(
         &self,
         session: &mut Session,
@@ -47,7 +48,13 @@ impl Edge {
     ) -> pingora::Result<bool> {
         let (told, mut seen) = match self.stands(session, ctx, asked).await {
             Ok(stands) => stands,
-            Err(reply) => return self.reply(session, ctx, &reply).await,
+            Err(error) => {
+                if matches!(error, AskError::NotTheirs) {
+                    self.not_theirs(session.req_header(), ctx, asked);
+                }
+                let reply = self.not_told(&error);
+                return self.reply(session, ctx, &reply).await;
+            }
         };
         let Ok(_place) = self.stream_place(asked) else {
             let full = "Too many pages follow this workspace already; ask for its status.";
@@ -74,6 +81,8 @@ impl Edge {
         session
             .write_response_body(Some(Bytes::from(begin)), false)
             .await?;
+        // Whether a workspace came that is none for whoever asks: it would come again at once.
+        let mut came = false;
         while !last.is_final() && Instant::now() < until && !self.sockets.is_closed() {
             let look = (Instant::now() + LOOK_EVERY).min(until);
             let client = session.as_downstream_mut();
@@ -82,7 +91,12 @@ impl Edge {
                     wait_for(client, opened.workspace.changed_from(route), look).await
                 }
                 Seen::Absent => {
-                    let arrival = self.gate.table.arrival(&asked.id);
+                    let arrival = async {
+                        if came {
+                            std::future::pending::<()>().await;
+                        }
+                        self.gate.table.arrival(&asked.id).await
+                    };
                     wait_for(client, arrival, look).await
                 }
             };
@@ -99,6 +113,8 @@ impl Edge {
                     break;
                 };
                 seen = now;
+                came |= woken == Woken::Changed;
+                came &= matches!(seen, Seen::Absent);
                 if told != last {
                     say = Some(told.event());
                     last = told;
@@ -117,8 +133,7 @@ impl Edge {
     }
 
     fn stream_place(&self, asked: &Asked) -> Result<Place, Full> {
-        let whose = crate::affinity::session_of(&asked.caller);
-        let key: Arc<str> = Arc::from(format!("{} {whose}", asked.id));
+        let key: Arc<str> = Arc::from(format!("{} {}", asked.id, asked.caller.caller.sub));
         self.streams.take_absent(&key, 0)
     }
 
@@ -128,7 +143,7 @@ impl Edge {
         session: &Session,
         ctx: &Context,
         asked: &Asked,
-    ) -> Result<(Told, Seen), Reply> {
+    ) -> Result<(Told, Seen), AskError> {
         let here = self.gate.admit(asked).map(|opened| {
             let route = opened.workspace.route();
             (opened, route)
@@ -140,17 +155,21 @@ impl Edge {
             // Its last pod is going: whether one comes, control knows.
             return match self.told(session, ctx, asked).await {
                 Ok(told) => Ok((Told::from(&told), Seen::Here(opened, route))),
-                Err(AskError::NotTheirs) => Err(self.gate.not_found(false)),
+                Err(AskError::NotTheirs) => Err(AskError::NotTheirs),
                 Err(_) => Ok((opened.told(&route), Seen::Here(opened, route))),
             };
         }
-        match self.told(session, ctx, asked).await {
-            Ok(told) => Ok((Told::from(&told), Seen::Absent)),
-            Err(AskError::NotTheirs) => Err(self.gate.not_found(false)),
-            Err(AskError::Refused(_) | AskError::Unreachable(_)) => Err(Reply::unavailable(
+        let told = self.told(session, ctx, asked).await?;
+        Ok((Told::from(&told), Seen::Absent))
+    }
+
+    fn not_told(&self, error: &AskError) -> Reply {
+        match error {
+            AskError::NotTheirs => self.gate.not_found(false),
+            AskError::Refused(_) | AskError::Unreachable(_) => Reply::unavailable(
                 false,
                 "Whether there is such a workspace cannot be told at the moment.",
-            )),
+            ),
         }
     }
 }

@@ -99,6 +99,33 @@ async fn it_tells_what_control_says_of_what_has_no_pod() {
     let nobodys = stage.get("nobodys", EVENTS).await;
     let status = stage.get("nobodys", "/.nogoo9/status").await;
     assert_eq!((nobodys.status, &nobodys.body), (404, &status.body));
+    // Both leave a record.
+    eventually("two records", || async {
+        let log = stage.log();
+        let record = "object=\"nobodys\" result=\"refused\" reason=\"not_theirs\"";
+        log.matches(record).count() == 2
+    })
+    .await;
+}
+
+/// A workspace that comes to the table as another's, while control tells of one of this id.
+#[tokio::test(flavor = "multi_thread")]
+async fn control_is_not_asked_without_a_pause() {
+    let stage = Stage::start().await;
+    let starting =
+        json!({"version": 1, "status": "starting", "message": "Soon.", "canStart": false});
+    stage.control.tells("dev", 200, &starting);
+    let mut stream = follow(&stage).await;
+    assert!(event(&mut stream).await.is_some());
+    let app = Upstream::start("app").await;
+    let bobs = Spec::new("app", "dev", 1, app.address).of("bob");
+    let uid = stage.cluster.run(&bobs).await;
+    stage.routed("dev", Some(&uid)).await;
+    let before = stage.control.questions().len();
+    // Heartbeats are ten seconds apart, looks two.
+    assert_eq!(stream.chunk().await, b":\n\n");
+    let asked = stage.control.questions().len() - before;
+    assert!((1..=7).contains(&asked), "{asked}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -117,6 +144,12 @@ async fn a_person_has_two_of_a_workspace_and_gives_them_back() {
         streams.push(stream);
     }
     assert_eq!(stage.get("dev", EVENTS).await.status, 503);
+    // Nor by another session, or with a token.
+    let bearer = format!("Bearer {}", stage.bearer("alice"));
+    let host = format!("dev.{CONSOLE}");
+    let headers = [("Authorization", bearer.as_str())];
+    let status = stage.ask("GET", &host, EVENTS, &headers).await.status;
+    assert_eq!(status, 503);
     assert_eq!(stage.get("dev", "/.nogoo9/status").await.status, 200);
     drop(streams);
     eventually("a place for another", || async {
