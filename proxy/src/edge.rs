@@ -8,6 +8,7 @@ mod context;
 mod downstream;
 mod follow;
 mod line;
+mod peer;
 mod personal;
 mod pick;
 mod progress;
@@ -30,8 +31,9 @@ use crate::renew::Renewals;
 use crate::reply::Reply;
 use crate::retry::Budget;
 use crate::route::Mode;
-use crate::sessions::{Kind, Sessions};
+use crate::sessions::Sessions;
 use crate::tls;
+use crate::tunnel::handshake::MAX_INFORMATIONAL;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::header::TRANSFER_ENCODING;
@@ -49,27 +51,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
-use again::pod_peer;
 use context::{Failure, Hop};
 use personal::Watched;
-use pick::Picked;
-use upstream::peer;
 
 pub use context::Context;
 
-/// How long an unused connection to a pod is kept: less than the 5 s after which common application
-/// servers close theirs, so that no request meets a connection that is just being closed.
-const POD_IDLE: Duration = Duration::from_secs(4);
-/// How long an unused connection to control is kept.
-const CONTROL_IDLE: Duration = Duration::from_secs(30);
-/// Longest silence of control: it answers everything within 40 s, and keeps its streams alive.
-const CONTROL_ANSWER: Duration = Duration::from_secs(60);
 /// Longest wait for a client that takes nothing.
 const CLIENT_WRITE: Duration = Duration::from_secs(300);
-
-/// Most informational answers (1xx) before the one that counts: nobody needs more than a few, and a pod
-/// that sends them for ever never answers.
-const MAX_INFORMATIONAL: u32 = 100;
 
 /// The proxy as Pingora runs it.
 #[derive(Debug)]
@@ -195,48 +183,7 @@ impl ProxyHttp for Edge {
         session: &mut Session,
         ctx: &mut Context,
     ) -> pingora::Result<Box<HttpPeer>> {
-        match &mut ctx.hop {
-            Hop::Pod(hop) => {
-                if hop.next.is_none() {
-                    let picked = self
-                        .pick(
-                            session.as_downstream_mut(),
-                            &hop.opened,
-                            Kind::Request,
-                            &mut hop.attempts,
-                            &mut hop.patience,
-                        )
-                        .await;
-                    match picked {
-                        Picked::Pod(backend, entered) => hop.next = Some((backend, entered)),
-                        other => {
-                            ctx.failure = other.failure();
-                            return Error::err_in(ErrorType::HTTPStatus(503));
-                        }
-                    }
-                }
-                let Some((backend, entered)) = hop.next.take() else {
-                    return Error::err_in(ErrorType::InternalError);
-                };
-                let Some(address) = hop.opened.address(&backend) else {
-                    return Error::err_in(ErrorType::InternalError);
-                };
-                hop.opened.workspace.repeats.earn();
-                self.repeats.earn();
-                let peer = pod_peer(session.req_header(), hop, &backend, address);
-                hop.current = Some((backend, entered));
-                Ok(Box::new(peer))
-            }
-            Hop::Control { .. } => match self.control.address() {
-                Some(address) => {
-                    let mut peer = peer(address, CONTROL_IDLE);
-                    peer.options.read_timeout = Some(CONTROL_ANSWER);
-                    Ok(Box::new(peer))
-                }
-                None => Error::err_in(ErrorType::HTTPStatus(503)),
-            },
-            Hop::None => Error::err_in(ErrorType::InternalError),
-        }
+        self.next_peer(session, ctx).await
     }
 
     async fn connected_to_upstream(
@@ -248,20 +195,7 @@ impl ProxyHttp for Edge {
         _: Option<&Digest>,
         ctx: &mut Context,
     ) -> pingora::Result<()> {
-        if let Hop::Pod(hop) = &mut ctx.hop
-            && let Some((backend, _)) = &hop.current
-        {
-            if !reused {
-                self.lines.opened(&backend.uid, connection);
-            }
-            // While a pod is dialled it may go, and another one get its address and answer in its
-            // place. So nothing is sent before the route was looked at once more.
-            if !hop.opened.workspace.route().reaches(backend) {
-                hop.missed = true;
-                return Error::e_explain(ErrorType::ConnectError, "the pod has gone meanwhile");
-            }
-        }
-        Ok(())
+        self.connected(connection, reused, ctx)
     }
 
     fn fail_to_connect(
@@ -269,20 +203,9 @@ impl ProxyHttp for Edge {
         _: &mut Session,
         _: &HttpPeer,
         ctx: &mut Context,
-        mut e: Box<Error>,
+        e: Box<Error>,
     ) -> Box<Error> {
-        match &mut ctx.hop {
-            Hop::Pod(hop) => {
-                if let Some((backend, _)) = hop.current.take() {
-                    hop.attempts.failed(&backend.uid);
-                }
-                self.metrics.retries.inc();
-                // Nothing was sent. Whether there is anything left to try is for `pick` to say.
-                e.set_retry(true);
-            }
-            Hop::Control { .. } | Hop::None => e.set_retry(false),
-        }
-        e
+        self.not_connected(ctx, e)
     }
 
     fn error_while_proxy(
@@ -293,17 +216,7 @@ impl ProxyHttp for Edge {
         ctx: &mut Context,
         client_reused: bool,
     ) -> Box<Error> {
-        let mut e = e.more_context(format!("peer: {peer}"));
-        if let Hop::Pod(hop) = &mut ctx.hop
-            && std::mem::take(&mut hop.missed)
-        {
-            // Nothing was sent. The route is another one, so `pick` chooses anew.
-            hop.current = None;
-            hop.attempts.changed();
-            self.metrics.retries.inc();
-            e.set_retry(true);
-            return e;
-        }
+        let e = e.more_context(format!("peer: {peer}"));
         self.once_more(session, e, ctx, client_reused)
     }
 

@@ -2,8 +2,9 @@
 //!
 //! A pod that was not reached was sent nothing; that is [`crate::dial`]'s matter. Here something was
 //! sent, and nobody can know what became of it: so only what is safe by its method (RFC 9110, section
-//! 9.2.1) is repeated, only before any of an answer was passed on, and only out of a budget, so that a
-//! pod in trouble is not asked many times as much as one that is well.
+//! 9.2.1) is repeated, or what the pod itself says it has not looked at (RFC 9113, section 8.7), only
+//! before any of an answer was passed on, and only out of a budget, so that a pod in trouble is not
+//! asked many times as much as one that is well.
 
 use http::Method;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,13 +12,15 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Most repetitions of one request: one that kills its pod shall not kill them all.
-const MAX_REPEATS: u32 = 3;
+pub const MAX_REPEATS: u32 = 3;
 
 /// A request whose connection broke after it was sent, as a whole or in part.
 #[derive(Debug, Clone, Copy)]
 pub struct Broken<'a> {
     /// Its method.
     pub method: &'a Method,
+    /// Whether the pod has said that it did not look at it.
+    pub unseen: bool,
     /// Whether anything of an answer was passed on.
     pub answered: bool,
     /// Whether what was read of its body can be sent again.
@@ -30,7 +33,8 @@ impl Broken<'_> {
     /// Whether it may be sent once more, if the budgets allow.
     #[must_use]
     pub fn may_repeat(&self) -> bool {
-        self.method.is_safe() && !self.answered && self.replayable && self.repeats < MAX_REPEATS
+        let harmless = self.unseen || self.method.is_safe();
+        harmless && !self.answered && self.replayable && self.repeats < MAX_REPEATS
     }
 }
 
@@ -160,6 +164,7 @@ mod tests {
     fn only_what_is_safe_and_unanswered_is_repeated() {
         let get = Broken {
             method: &Method::GET,
+            unseen: false,
             answered: false,
             replayable: true,
             repeats: 0,
@@ -179,6 +184,16 @@ mod tests {
                 ..get
             };
             assert_eq!(broken.may_repeat(), may, "{method}");
+            let unseen = Broken {
+                unseen: true,
+                ..broken
+            };
+            assert!(unseen.may_repeat(), "{method}");
+            let answered = Broken {
+                answered: true,
+                ..unseen
+            };
+            assert!(!answered.may_repeat(), "{method}");
         }
         for not in [
             Broken {

@@ -1,13 +1,15 @@
 //! Connections to pods: which requests get one of their own, and what is sent once more after one broke.
 
+use super::Edge;
 use super::context::{Context, Hop, PodHop};
 use super::upstream::{peer, speak_http2};
-use super::{Edge, POD_IDLE};
 use crate::gate::Opened;
 use crate::retry::{Broken, spend_both};
 use crate::table::Backend;
+use h2::Reason;
 use pingora::http::RequestHeader;
 use pingora::protocols::ALPN;
+use pingora::protocols::http::v2::client::PING_TIMEDOUT;
 use pingora::proxy::Session;
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType};
@@ -15,8 +17,13 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+/// How long an unused connection to a pod is kept: less than the 5 s after which common application
+/// servers close theirs, so that no request meets a connection that is just being closed.
+const POD_IDLE: Duration = Duration::from_secs(4);
+
 impl Edge {
-    /// Has a request sent once more, if it may be, whose connection broke after it was sent.
+    /// Has a request sent once more, if it may be, whose connection was of no use or broke after it was
+    /// sent.
     pub(super) fn once_more(
         &self,
         session: &Session,
@@ -24,12 +31,26 @@ impl Edge {
         ctx: &mut Context,
         reused: bool,
     ) -> Box<Error> {
+        if let Hop::Pod(hop) = &mut ctx.hop
+            && std::mem::take(&mut hop.missed)
+        {
+            // Nothing was sent. The route is another one, so `pick` chooses anew.
+            hop.current = None;
+            hop.attempts.changed();
+            self.metrics.retries.inc();
+            e.set_retry(true);
+            return e;
+        }
+        let unseen = is_unseen(&e);
         e.set_retry(false);
         let broke = *e.esource() == ErrorSource::Upstream
-            && matches!(
+            && (matches!(
                 e.etype(),
-                ErrorType::ConnectionClosed | ErrorType::ReadError | ErrorType::WriteError
-            );
+                ErrorType::ConnectionClosed
+                    | ErrorType::ReadError
+                    | ErrorType::WriteError
+                    | ErrorType::H2Error
+            ) || *e.etype() == PING_TIMEDOUT);
         let repeats = match &ctx.hop {
             Hop::Pod(hop) => hop.repeats,
             // Control closes connections that are not in use when it stops; another one answers.
@@ -38,6 +59,7 @@ impl Edge {
         };
         let broken = Broken {
             method: &session.req_header().method,
+            unseen,
             answered: session.response_written().is_some(),
             replayable: !session.as_ref().retry_buffer_truncated(),
             repeats,
@@ -46,15 +68,18 @@ impl Edge {
             return e;
         }
         let Hop::Pod(hop) = &mut ctx.hop else {
+            ctx.body = 0;
             e.set_retry(true);
             return e;
         };
-        // What reads only may be asked of a dead pod's successor, or once more of a pod that closed a
+        // What was not looked at, or reads only may be asked of a dead pod's successor, or once more of a pod that closed a
         // connection which was not in use.
         if !self.may_repeat(&hop.opened) {
             return e;
         }
         hop.repeats += 1;
+        // What was read of its body goes through the filters once more.
+        ctx.body = 0;
         // It had a pod; if there is none any more, it has as much time as one that arrives.
         hop.patience
             .restart(tokio::time::Instant::now(), &self.holds.bounds);
@@ -86,6 +111,18 @@ impl Edge {
         let pod = hop.current.as_ref().filter(|_| hop.until_closed);
         pod.is_some_and(|(backend, _)| self.lines.were_shut_down(&backend.uid))
     }
+}
+
+/// Whether a pod that speaks HTTP/2 has said that it did not look at a request, whatever it is: by
+/// REFUSED_STREAM, or by a GOAWAY that is no complaint and names an earlier request as the last that it
+/// has seen (RFC 9113, section 8.7). Streams up to that one are not told of the GOAWAY.
+fn is_unseen(e: &Error) -> bool {
+    let cause = e.root_cause().downcast_ref::<h2::Error>();
+    cause.is_some_and(|cause| {
+        let refused = cause.is_reset() && cause.reason() == Some(Reason::REFUSED_STREAM);
+        let goes = cause.is_go_away() && cause.reason() == Some(Reason::NO_ERROR);
+        cause.is_remote() && (refused || goes)
+    })
 }
 
 /// The connection that a request takes to its pod.

@@ -77,6 +77,9 @@ impl Edge {
             .await;
         match picked {
             Picked::Pod(backend, entered) => {
+                // Once, however often it will be tried.
+                opened.workspace.repeats.earn();
+                self.repeats.earn();
                 let least = self.clock.now().saturating_add(LEAST_ANSWER);
                 let expires = self.ends(&opened.caller).max(least);
                 let fresh_until = opened.caller.fresh_until;

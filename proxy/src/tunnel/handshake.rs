@@ -2,7 +2,7 @@
 
 use super::refusal::Body;
 use bytes::{Buf as _, Bytes, BytesMut};
-use http::header::UPGRADE;
+use http::header::{TRAILER, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderName, HeaderValue, StatusCode};
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::protocols::TcpKeepalive;
@@ -28,6 +28,10 @@ const ANSWER: Duration = Duration::from_secs(30);
 const MAX_HEAD: usize = 32 * 1024;
 /// Most headers of an answer.
 const MAX_HEADERS: usize = 128;
+/// Most informational answers (1xx) before the one that counts: nobody needs more than a few, and a pod
+/// that sends them for ever never answers.
+pub const MAX_INFORMATIONAL: u32 = 100;
+
 /// Why there is no socket.
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeError {
@@ -59,7 +63,7 @@ pub enum Answer {
     },
     /// It refused, with this head and body.
     Refused {
-        /// Its head, without what concerns the connection to the pod.
+        /// Its head, without what says how its body comes.
         head: Box<ResponseHeader>,
         /// Its body.
         body: Body,
@@ -99,12 +103,18 @@ pub async fn handshake(
         // A pod that refuses may have closed already: what it has said can be read all the same.
         let sent = pod.write_all(&head).await;
         let mut buffer = BytesMut::with_capacity(1024);
+        let mut informed = 0;
         loop {
             if let Some((head, length)) = parse(&buffer)? {
                 buffer.advance(length);
                 // Nothing announces an informational answer other than 101 being the last.
                 if head.status.is_informational() && head.status != StatusCode::SWITCHING_PROTOCOLS
                 {
+                    informed += 1;
+                    if informed > MAX_INFORMATIONAL {
+                        let what = "informational answers without an end";
+                        return Err(HandshakeError::Nonsense(what));
+                    }
                     continue;
                 }
                 return Ok((head, buffer));
@@ -137,16 +147,10 @@ pub async fn handshake(
         });
     }
     let body = Body::new(pod, &head, buffer)?;
-    for name in [
-        "connection",
-        "keep-alive",
-        "proxy-connection",
-        "transfer-encoding",
-        "upgrade",
-        "trailer",
-    ] {
-        head.remove_header(name);
-    }
+    // How it comes to the client is ours to say, and trailers are for the hop before us. What else is for
+    // one hop goes as in every answer.
+    head.remove_header(&TRANSFER_ENCODING);
+    head.remove_header(&TRAILER);
     Ok(Answer::Refused {
         head: Box::new(head),
         body,

@@ -42,6 +42,7 @@ mod raw;
 mod recorder;
 mod recreate;
 mod renew;
+mod repeats;
 mod resilience;
 mod reuse;
 mod routing;

@@ -1,0 +1,108 @@
+//! Connections to pods and to control: which one a request takes, and what becomes of it where there is
+//! none.
+
+use super::Edge;
+use super::again::pod_peer;
+use super::context::{Context, Hop};
+use super::pick::Picked;
+use super::upstream::peer;
+use crate::sessions::Kind;
+use pingora::proxy::Session;
+use pingora::upstreams::peer::HttpPeer;
+use pingora::{Error, ErrorType};
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+/// How long an unused connection to control is kept.
+const CONTROL_IDLE: Duration = Duration::from_secs(30);
+/// Longest silence of control: it answers everything within 40 s, and keeps its streams alive.
+const CONTROL_ANSWER: Duration = Duration::from_secs(60);
+
+impl Edge {
+    /// Where a request goes next.
+    pub(super) async fn next_peer(
+        &self,
+        session: &mut Session,
+        ctx: &mut Context,
+    ) -> pingora::Result<Box<HttpPeer>> {
+        match &mut ctx.hop {
+            Hop::Pod(hop) => {
+                if hop.next.is_none() {
+                    let picked = self
+                        .pick(
+                            session.as_downstream_mut(),
+                            &hop.opened,
+                            Kind::Request,
+                            &mut hop.attempts,
+                            &mut hop.patience,
+                        )
+                        .await;
+                    match picked {
+                        Picked::Pod(backend, entered) => hop.next = Some((backend, entered)),
+                        other => {
+                            ctx.failure = other.failure();
+                            return Error::err_in(ErrorType::HTTPStatus(503));
+                        }
+                    }
+                }
+                let Some((backend, entered)) = hop.next.take() else {
+                    return Error::err_in(ErrorType::InternalError);
+                };
+                let Some(address) = hop.opened.address(&backend) else {
+                    return Error::err_in(ErrorType::InternalError);
+                };
+                let peer = pod_peer(session.req_header(), hop, &backend, address);
+                hop.current = Some((backend, entered));
+                Ok(Box::new(peer))
+            }
+            Hop::Control { .. } => match self.control.address() {
+                Some(address) => {
+                    let mut peer = peer(address, CONTROL_IDLE);
+                    peer.options.read_timeout = Some(CONTROL_ANSWER);
+                    Ok(Box::new(peer))
+                }
+                None => Error::err_in(ErrorType::HTTPStatus(503)),
+            },
+            Hop::None => Error::err_in(ErrorType::InternalError),
+        }
+    }
+
+    /// Notes a connection to a pod, and whether it is to be used.
+    pub(super) fn connected(
+        &self,
+        connection: RawFd,
+        reused: bool,
+        ctx: &mut Context,
+    ) -> pingora::Result<()> {
+        if let Hop::Pod(hop) = &mut ctx.hop
+            && let Some((backend, _)) = &hop.current
+        {
+            if !reused {
+                self.lines.opened(&backend.uid, connection);
+            }
+            // While a pod is dialled it may go, and another one get its address and answer in its
+            // place. So nothing is sent before the route was looked at once more.
+            if !hop.opened.workspace.route().reaches(backend) {
+                hop.missed = true;
+                return Error::e_explain(ErrorType::ConnectError, "the pod has gone meanwhile");
+            }
+        }
+        Ok(())
+    }
+
+    /// Has another pod tried, where one was not reached.
+    pub(super) fn not_connected(&self, ctx: &mut Context, mut e: Box<Error>) -> Box<Error> {
+        match &mut ctx.hop {
+            Hop::Pod(hop) => {
+                if let Some((backend, _)) = hop.current.take() {
+                    hop.attempts.failed(&backend.uid);
+                }
+                self.metrics.retries.inc();
+                // Nothing was sent. Whether there is anything left to try is for `pick` to say.
+                e.set_retry(true);
+            }
+            Hop::Control { .. } | Hop::None => e.set_retry(false),
+        }
+        e
+    }
+}
