@@ -11,6 +11,7 @@ use crate::headers::{self, Mapping};
 use crate::hold::Patience;
 use crate::metrics::{By, Class, Refused, RequestLabels, SocketEnd, Sockets};
 use crate::reply::Reply;
+use crate::retry::MAX_REPEATS;
 use crate::route::Mode;
 use crate::sessions::{End, Entered, Kind};
 use crate::table::Backend;
@@ -19,14 +20,14 @@ use crate::tunnel::refusal::Body;
 use crate::tunnel::relay::{Ended, Outcome, Terms, relay};
 use crate::tunnel::request::fault;
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use pingora::http::ResponseHeader;
 use pingora::protocols::Stream;
 use pingora::protocols::http::ServerSession;
 use pingora::proxy::Session;
 use pingora::{Error, ErrorType};
 use std::future::Future;
-use std::io::Cursor;
+use std::io::{Cursor, ErrorKind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -85,7 +86,7 @@ impl Edge {
             self.metrics.sockets.refused(fault.into());
             return self.reply(session, ctx, &Reply::not_a_socket(fault)).await;
         }
-        let mut broke = false;
+        let mut repeats = 0;
         loop {
             let picked = self
                 .pick(
@@ -131,6 +132,14 @@ impl Edge {
             )?;
             let answered = tokio::select! {
                 answered = handshake(pod, &request) => answered,
+                why = entered.ended() => match why {
+                    // Whatever becomes of a connection to a pod that is gone.
+                    End::Restart => Err(HandshakeError::Io(ErrorKind::ConnectionAborted.into())),
+                    End::Shutdown | End::Expired | End::Idle => {
+                        let stops = "This proxy stops; ask again.";
+                        return self.reply(session, ctx, &Reply::unavailable(false, stops)).await;
+                    }
+                },
                 // Nothing may come before the answer.
                 came = session.as_downstream_mut().read_body_or_idle(true) => {
                     let gone = came.is_err_and(|error| *error.etype() == ErrorType::ConnectionClosed);
@@ -142,16 +151,12 @@ impl Edge {
                 // A handshake only reads, so another pod may be asked; the pod that broke off may be
                 // ending at this moment.
                 Err(HandshakeError::Io(error))
-                    if (!patience.is_over(Instant::now()) || !broke)
-                        && self.may_repeat(&opened) =>
+                    if repeats < MAX_REPEATS && self.may_repeat(&opened) =>
                 {
                     tracing::debug!(%error, pod = backend.name, "a pod broke off a handshake");
-                    if !broke {
-                        // It had a pod; if there is none any more, it has as much time as one that
-                        // arrives.
-                        patience.restart(Instant::now(), &self.holds.bounds);
-                        broke = true;
-                    }
+                    repeats += 1;
+                    // It had a pod; if there is none any more, it has as much time as one that arrives.
+                    patience.restart(Instant::now(), &self.holds.bounds);
                     attempts.failed(&backend.uid);
                     self.metrics.retries.inc();
                     continue;
@@ -272,6 +277,8 @@ async fn take(session: &mut Session) -> Option<Stream> {
     let ServerSession::H1(mut taken) = taken else {
         return None;
     };
+    // Whatever it says of the connection, it asked for one that goes on, and has it now.
+    taken.req_header_mut().remove_header(&CONNECTION);
     // Only with these two is what the client sent too early handed out rather than lost.
     taken.set_server_keepalive(Some(60));
     taken.set_pipelining_enabled(true);

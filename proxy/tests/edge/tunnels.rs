@@ -425,6 +425,66 @@ async fn a_client_that_leaves_during_the_handshake_is_noticed() {
     .await;
 }
 
+/// A pod that never answers a handshake; it says when one has come.
+async fn silent() -> (RawPod, tokio::sync::mpsc::UnboundedReceiver<()>) {
+    let (heard, hears) = tokio::sync::mpsc::unbounded_channel();
+    let pod = RawPod::start(move |mut stream| {
+        let heard = heard.clone();
+        async move {
+            head(&mut stream).await;
+            let _ = heard.send(());
+            rest(&mut stream).await;
+        }
+    })
+    .await;
+    (pod, hears)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handshake_ends_with_its_pod_and_is_the_next_ones() {
+    let (old, mut hears) = silent().await;
+    let (stage, opening) = stage_with(&[], &old).await;
+    let mut socket = Connection::open(stage.address).await;
+    socket.send(&opening).await;
+    hears.recv().await.unwrap();
+    let new = Upstream::start("new").await;
+    let spec = Spec::new("new", "dev", 2, new.address);
+    let uid = stage.cluster.run(&spec).await;
+    stage.routed("dev", Some(&uid)).await;
+    stage.cluster.terminate("app").await;
+    stage.cluster.finish("app").await;
+    assert_eq!(socket.head().await.status, 101);
+    assert_eq!(crate::sockets::text(&mut socket).await, "new");
+    // It waited for as long as its pod was there, not for as long as an answer may take.
+    assert!(!stage.log().contains("a WebSocket handshake failed"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handshake_ends_with_its_proxy() {
+    let (pod, mut hears) = silent().await;
+    let (stage, opening) = stage_with(&["--close-window", "0"], &pod).await;
+    let mut socket = Connection::open(stage.address).await;
+    socket.send(&opening).await;
+    hears.recv().await.unwrap();
+    stage.signal("TERM");
+    let answer = socket.answer().await;
+    assert_eq!(answer.status, 503);
+    assert!(answer.header("retry-after").is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handshake_that_breaks_off_is_sent_three_times_more() {
+    let pod = RawPod::start(|mut stream| async move {
+        head(&mut stream).await;
+    })
+    .await;
+    let (stage, opening) = stage_with(&[], &pod).await;
+    let mut socket = Connection::open(stage.address).await;
+    socket.send(&opening).await;
+    assert_eq!(socket.answer().await.status, 502);
+    assert_eq!(pod.connections(), 4);
+}
+
 /// The memory of idle sockets, as a figure: `NOGOO9_TEST_EDGE=all`.
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_sockets_cost_little() {

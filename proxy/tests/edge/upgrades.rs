@@ -40,6 +40,8 @@ async fn answer(mut stream: TcpStream, seen: Seen) {
         "/large" => format!("HTTP/1.1 404 No\r\nContent-Length: {}\r\n\r\n{large}", large.len()),
         "/chunks" => format!("HTTP/1.1 403 No\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n{:x}\r\n{large}\r\n0\r\n\r\n", large.len()),
         "/until-end" => format!("HTTP/1.1 500 Oh\r\n\r\n{large}"),
+        "/426" => "HTTP/1.1 426 Newer\r\nUpgrade: x/2\r\nConnection: Upgrade, X-Hop\r\nX-Hop: a\r\nContent-Length: 3\r\n\r\nold".to_owned(),
+        "/hints" => format!("{}{SWITCHING}", "HTTP/1.1 103 Early\r\n\r\n".repeat(101)),
         "/early-hints" => format!("HTTP/1.1 103 Early\r\nLink: </x>\r\n\r\n{SWITCHING}"),
         "/two-lengths" => "HTTP/1.1 403 No\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd".to_owned(),
         "/short" => "HTTP/1.1 403 No\r\nContent-Length: 300\r\n\r\nabc".to_owned(),
@@ -239,7 +241,7 @@ async fn what_comes_before_the_101_is_refused_and_reaches_no_pod() {
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_that_make_no_sense_are_a_502() {
     let scene = Scene::start().await;
-    for path in ["/no-accept", "/other-protocol", "/two-lengths"] {
+    for path in ["/no-accept", "/other-protocol", "/two-lengths", "/hints"] {
         let mut connection = scene.send(scene.opening(path)).await;
         assert_eq!(connection.answer().await.status, 502, "{path}");
     }
@@ -306,6 +308,27 @@ async fn a_refusal_comes_as_it_is_at_any_length() {
         log.lines().filter(by_pod).count() == 6
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_says_what_it_asks_for_and_not_what_is_for_one_hop() {
+    let scene = Scene::start().await;
+    let mut connection = scene.send(scene.opening("/426")).await;
+    let answer = connection.answer().await;
+    assert_eq!((answer.status, answer.text().as_str()), (426, "old"));
+    assert_eq!(answer.header("upgrade"), Some("x/2"));
+    assert_eq!(answer.header("x-hop"), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_will_close_afterwards_has_its_socket() {
+    let scene = Scene::start().await;
+    let opening = scene.opening("/socket");
+    let closing = opening.replace("keep-alive, Upgrade", "close, Upgrade");
+    assert_ne!(opening, closing);
+    let mut socket = scene.send(closing).await;
+    assert_eq!(socket.head().await.status, 101);
+    assert_eq!(socket.exactly(4).await, b"\x81\x02hi");
 }
 
 #[tokio::test(flavor = "multi_thread")]
