@@ -17,7 +17,7 @@ everything=(--set sampleTemplate.enabled=true --set ingress.enabled=true --set i
   --set 'hostAliases[0].ip=192.0.2.1' --set 'hostAliases[0].hostnames={login.example.org}'
   --set 'networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.name=monitoring'
   --set 'networkPolicy.workspacesFrom[0].podSelector.matchLabels.app=x'
-  --set proxy.service.type=NodePort --set proxy.service.nodePort=30080 --set proxy.h2c=true --set proxy.closeWindow=60 --set proxy.socketIdleTimeout=3600 --set 'proxy.tls.secrets={console-tls,workspaces-tls}'
+  --set proxy.service.type=NodePort --set proxy.service.nodePort=30080 --set proxy.service.externalTrafficPolicy=Local --set proxy.h2c=true --set proxy.closeWindow=60 --set proxy.socketIdleTimeout=3600 --set 'proxy.tls.secrets={console-tls,workspaces-tls}'
   --set workspaces.maxPerUser=5 --set 'workspaces.templateAuthors={erin,role:authors}' --set 'oidc.loginScopes={email,offline_access}' --set oidc.requireScopes=true
   --set oidc.scopesClaim=scp --set 'oidc.extraIssuers={https://login.example.net}'
   --set oidc.sharedSecret.issuer=urn:example:old --set oidc.sharedSecret.existingSecret=shared
@@ -88,6 +88,7 @@ refused /layout --set layout=both
 refused "'replica' not allowed" --set proxy.replica=3
 refused /proxy/replicas --set proxy.replicas=0
 refused /proxy/tls/secrets/0 --set 'proxy.tls.secrets={Console_TLS}'
+refused /proxy/service/externalTrafficPolicy --set proxy.service.externalTrafficPolicy=local
 refused /proxy/extraArgs/0 --set 'proxy.extraArgs={hold-max=5}'
 refused "which is the release's own" --set workspaces.namespace=nogoo9-system
 refused /workspaces/podSecurity --set workspaces.podSecurity=none
