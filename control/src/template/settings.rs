@@ -95,6 +95,17 @@ pub fn check(document: &Document) -> Result<Template, (&'static str, String)> {
             ));
         }
     }
+    if let Some(value) = template.declared.get(keys::WORKSPACE_PROTOCOL)
+        && value != "h2c"
+    {
+        return Err((
+            "settings",
+            format!(
+                "annotation {} is '{value}'; use h2c, or leave it out for HTTP/1.1",
+                keys::WORKSPACE_PROTOCOL
+            ),
+        ));
+    }
     match ports(&template.annotations).problems().next() {
         Some(problem) => Err(("settings", problem.to_owned())),
         None => Ok(template),
@@ -179,6 +190,7 @@ mod tests {
         let good = r#"{"containers": [{"name": "m", "image": "i"}]}"#;
         assert!(check(&document(&[], good)).is_ok());
         assert!(check(&document(&[(keys::VISIBILITY, "user:${{user}}")], good)).is_ok());
+        assert!(check(&document(&[(keys::WORKSPACE_PROTOCOL, "h2c")], good)).is_ok());
         let ports = [
             ("nogoo9/api.web.port", "8080"),
             ("nogoo9/api.web.path", "/of/${{workspace_id}}"),
@@ -195,6 +207,12 @@ mod tests {
                 good,
                 "settings",
                 "user:SUB",
+            ),
+            (
+                &[(keys::WORKSPACE_PROTOCOL, "http2")],
+                good,
+                "settings",
+                "use h2c",
             ),
             (
                 &[("nogoo9/api.web.visibility", "all")],
