@@ -27,7 +27,7 @@ use url::Url;
 pub use asked::{Asked, Wants};
 pub use decision::{Decision, Opened, Session, Stale};
 pub use extra::Extra;
-pub(crate) use extra::may_open;
+pub(crate) use extra::{may_keep, may_open};
 use prove::{Proof, Proven};
 pub(crate) use sign_in::target;
 
@@ -226,6 +226,11 @@ impl Gate {
             }
             return ask(caller, host, None);
         };
+        if let Some(extra) = &extra
+            && extra.is_ambiguous(&route, place.path)
+        {
+            return Decision::Reply(Reply::flawed(Flaw::Path));
+        }
         if page && let Some(reply) = slash_after(place, extra.as_ref(), request.uri.query()) {
             return Decision::Reply(reply);
         }
@@ -278,6 +283,11 @@ impl Gate {
         let workspace = self.table.get(&asked.id)?;
         let route = workspace.route();
         let extra = Extra::find(&route, asked.port.as_deref(), &asked.path).ok()?;
+        if let Some(extra) = &extra
+            && extra.is_ambiguous(&route, &asked.path)
+        {
+            return None;
+        }
         let open = may_open(&asked.caller, &route, asked.mode, extra.as_ref());
         open.then(|| Opened {
             workspace,

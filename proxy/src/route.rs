@@ -8,7 +8,7 @@
 
 pub mod plain;
 
-use nogoo9_model::id::{check_port_name, split_host};
+use nogoo9_model::id::split_host;
 use nogoo9_runtime::args::Public;
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -243,21 +243,13 @@ impl Router {
         format!("{port}--{}", self.workspace_host(id))
     }
 
-    /// Whether `origin` (as browsers write it) is one that pages of that workspace have: of its host, or
-    /// of one that its extra ports could have. There are no pages where there is no such port.
+    /// Whether `origin` (as browsers write it) is that of pages on the workspace's own host.
     #[must_use]
     pub fn is_origin_of(&self, origin: &str, id: &str) -> bool {
         let host = origin
             .strip_prefix(self.scheme.as_str())
             .and_then(|rest| rest.strip_prefix("://"));
-        let before = host.and_then(|host| host.strip_suffix(self.workspace_host(id).as_str()));
-        match before {
-            None => false,
-            Some("") => true,
-            Some(before) => before
-                .strip_suffix("--")
-                .is_some_and(|port| check_port_name(port).is_ok()),
-        }
+        host.is_some_and(|host| host == self.workspace_host(id))
     }
 
     /// The console's host, as sessions are bound to it.
@@ -269,7 +261,8 @@ impl Router {
 
 /// Which workspace a path is under in path mode, if it is.
 fn on_path(path: &str) -> Option<Target<'_>> {
-    let rest = path.strip_prefix(PREFIX)?;
+    // Without an id it is no place of ours.
+    let rest = path.strip_prefix(PREFIX).filter(|rest| !rest.is_empty())?;
     let Some(slash) = rest.find('/') else {
         return Some(Target::Slash(rest));
     };

@@ -62,7 +62,13 @@ impl ExtraPorts {
     /// Reads a pod's annotations.
     #[must_use]
     pub fn parse(annotations: &BTreeMap<String, String>) -> Self {
-        let mut reader = Reader::default();
+        let main = annotations.get(keys::WORKSPACE_PORT);
+        let mut reader = Reader {
+            main: main
+                .and_then(|port| port.parse().ok())
+                .unwrap_or(keys::DEFAULT_PORT),
+            ..Reader::default()
+        };
         let from = (Bound::Included(keys::API), Bound::Unbounded);
         for (key, value) in annotations.range::<str, _>(from) {
             let Some(setting) = key.strip_prefix(keys::API) else {
@@ -80,7 +86,8 @@ impl ExtraPorts {
     pub fn of_manifest(manifest: &Value) -> Self {
         let annotations = manifest.pointer("/metadata/annotations");
         let all = annotations.and_then(Value::as_object).into_iter().flatten();
-        let ours = all.filter(|(key, _)| key.starts_with(keys::API));
+        let ours =
+            all.filter(|(key, _)| key.starts_with(keys::API) || *key == keys::WORKSPACE_PORT);
         let texts = ours.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
         Self::parse(&texts.collect())
     }
@@ -137,6 +144,8 @@ struct Said<'a> {
 #[derive(Default)]
 struct Reader<'a> {
     said: BTreeMap<&'a str, Said<'a>>,
+    /// The workspace's own port.
+    main: u16,
     problems: Vec<String>,
 }
 
@@ -208,12 +217,21 @@ impl<'a> Reader<'a> {
                 Some(Some(_)) if ports.len() == MAX_PORTS => self.problem(format!(
                     "port '{name}' is one too many; use {MAX_PORTS} at most"
                 )),
-                Some(Some(port)) => ports.push(ExtraPort {
-                    name: Arc::from(name),
-                    port,
-                    path: said.path.map(Arc::from),
-                    visibility: said.visibility,
-                }),
+                Some(Some(port)) => {
+                    if port == self.main {
+                        self.problem(format!(
+                            "annotation {}{name}.port is the workspace's own port, so whoever may open either \
+                             opens both; give it another one, or leave it out",
+                            keys::API
+                        ));
+                    }
+                    ports.push(ExtraPort {
+                        name: Arc::from(name),
+                        port,
+                        path: said.path.map(Arc::from),
+                        visibility: said.visibility,
+                    });
+                }
             }
         }
         self.drop_shared_paths(&mut ports);

@@ -5,10 +5,10 @@
 use super::Edge;
 use super::context::{Context, Failure, Hop};
 use crate::clock::Clock;
-use crate::gate::{Extra, Opened, may_open};
+use crate::gate::{Extra, Opened, may_keep, may_open};
 use crate::renew::Entry;
 use crate::route::Mode;
-use crate::table::{Route, Workspace};
+use crate::table::{Backend, Route, Workspace};
 use nogoo9_identity::{Authenticator, Verified};
 use pingora::http::RequestHeader;
 use std::sync::Arc;
@@ -19,6 +19,8 @@ pub(super) struct Claim {
     auth: Arc<Authenticator>,
     clock: Clock,
     workspace: Arc<Workspace>,
+    /// The pod that it is open on, once there is one.
+    pod: Option<Arc<Backend>>,
     extra: Option<Extra>,
     mode: Mode,
     caller: Arc<Verified>,
@@ -59,11 +61,12 @@ impl Claim {
 
     fn judge(&self, route: &Route) -> Result<(), Lost> {
         let caller = self.caller().ok_or(Lost::Session)?;
-        if may_open(&caller, route, self.mode, self.extra.as_ref()) {
-            Ok(())
-        } else {
-            Err(Lost::Workspace)
-        }
+        let extra = self.extra.as_ref();
+        let may = match &self.pod {
+            Some(pod) => may_keep(&caller, route, self.mode, extra, pod),
+            None => may_open(&caller, route, self.mode, extra),
+        };
+        if may { Ok(()) } else { Err(Lost::Workspace) }
     }
 
     /// Returns once it is lost: looks whenever the route, the keys or the session's token change.
@@ -98,7 +101,13 @@ impl Claim {
 }
 
 impl Edge {
-    fn claim(&self, request: &RequestHeader, opened: &Opened, entry: Option<Arc<Entry>>) -> Claim {
+    fn claim(
+        &self,
+        request: &RequestHeader,
+        opened: &Opened,
+        pod: Option<Arc<Backend>>,
+        entry: Option<Arc<Entry>>,
+    ) -> Claim {
         let auth = &self.gate.auth;
         let token = || {
             let now = self.clock.now();
@@ -109,6 +118,7 @@ impl Edge {
             auth: auth.clone(),
             clock: self.clock.clone(),
             workspace: opened.workspace.clone(),
+            pod,
             extra: opened.extra.clone(),
             mode: opened.mode,
             caller: opened.caller.clone(),
@@ -125,9 +135,10 @@ impl Edge {
         &self,
         request: &RequestHeader,
         opened: &Opened,
+        pod: Option<Arc<Backend>>,
         entry: Option<Arc<Entry>>,
     ) -> impl Future<Output = ()> + Send + 'static {
-        self.claim(request, opened, entry).lost()
+        self.claim(request, opened, pod, entry).lost()
     }
 
     /// By what a request is let in at this moment.
@@ -154,7 +165,9 @@ impl Edge {
             return true;
         }
         let route = hop.opened.workspace.route();
-        let judged = self.claim(request, &hop.opened, entry).judge(&route);
+        let pod = hop.current.as_ref().map(|(pod, _)| pod.clone());
+        let claim = self.claim(request, &hop.opened, pod, entry);
+        let judged = claim.judge(&route);
         hop.judged = Judged {
             route,
             generation,

@@ -95,7 +95,8 @@ impl Edge {
             _ => http2::current().map(Over::Stream),
         };
         let Some(on) = on else { return };
-        let lost = self.over(request, &hop.opened);
+        let pod = hop.current.as_ref().map(|(pod, _)| pod.clone());
+        let lost = self.over(request, &hop.opened, pod);
         let revoked = self.revoked(request);
         let (clock, expires) = (self.clock.clone(), hop.expires);
         let over = async move {

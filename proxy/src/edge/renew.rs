@@ -7,6 +7,7 @@ use crate::gate::{Decision, Opened, Session as Known, Stale, is_navigation};
 use crate::headers;
 use crate::renew::{Asked, Entry, Verdict};
 use crate::reply::Reply;
+use crate::table::Backend;
 use nogoo9_identity::Verified;
 use nogoo9_identity::session::Freshness;
 use nogoo9_model::UnixSeconds;
@@ -172,10 +173,11 @@ impl Edge {
         &self,
         request: &RequestHeader,
         opened: &Opened,
+        pod: Option<Arc<Backend>>,
     ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let riding = self.ride(request, &opened.caller, &opened.host);
         let entry = riding.map(|riding| riding.entry);
-        let lost = self.lost(request, opened, entry.clone());
+        let lost = self.lost(request, opened, pod, entry.clone());
         let Some(entry) = entry else {
             return Box::pin(lost);
         };

@@ -190,7 +190,7 @@ impl Edge {
                 Ok((pod, early)) => {
                     Self::holds(&opened, &backend, &entered);
                     let request = session.req_header();
-                    let over = self.over(request, &opened);
+                    let over = self.over(request, &opened, Some(backend.clone()));
                     let (clock, ends) = (self.clock.clone(), self.ends(&opened.caller));
                     let expiry = Box::pin(async move { clock.sleep_until(ends).await });
                     let revoked = self.revoked(request);

@@ -1,6 +1,6 @@
 //! Pages of other origins that may call a workspace in their reader's name: those that it names in
-//! `allow-origins`, and on the hosts of its extra ports its own. Whose cookies count, what their preflights
-//! are answered, and what they may read.
+//! `allow-origins`, and on the hosts of its extra ports those of its own host. Whose cookies count, what
+//! their preflights are answered, and what they may read.
 
 use super::{Extra, Gate, Opened, may_open};
 use crate::reply::Reply;
@@ -23,9 +23,8 @@ const REMEMBER: &str = "600";
 const MAX_NAMES: usize = 1024;
 
 impl Gate {
-    /// Who the session of a page of the workspace's own belongs to, on the host of one of its extra ports.
-    /// The same pod serves both, so it parts nobody from anybody; and since the rule looks at names alone,
-    /// it tells nothing of what there is.
+    /// Who the session of a page of the workspace's own host belongs to, on the host of one of its extra
+    /// ports. Since the rule looks at names alone, it tells nothing of what there is.
     pub(super) fn by_own_origin(
         &self,
         request: &RequestHeader,
@@ -41,8 +40,9 @@ impl Gate {
         proof.ok().flatten()
     }
 
-    /// The origin that a request to a host of an extra port names, if it is one of the same workspace. The
-    /// other way round it is none: what runs on a port, a preview say, is not to drive the workspace.
+    /// The origin that a request to a host of an extra port names, if it is the workspace's own. The other
+    /// way round, and between two ports, it is none: what runs on a port, a preview say, is not to drive the
+    /// workspace, nor what other people may open.
     fn own_origin<'a>(
         &self,
         request: &'a RequestHeader,
@@ -80,9 +80,10 @@ impl Gate {
     }
 
     /// The answer to a preflight (Fetch standard, section "CORS-preflight fetch") of a page that any
-    /// workspace names, or, on the host of an extra port, of the same workspace's. Browsers send those without any proof of who is calling, so all places answer
-    /// alike, whether or not there is a workspace, and no pod gets to see them. It lets a browser send
-    /// the request itself, which is judged as any is, and whose answer no page can read by this.
+    /// workspace names, or, on the host of an extra port, of the workspace's own. Browsers send those
+    /// without any proof of who is calling, so all places answer alike, whether or not there is a
+    /// workspace, and no pod gets to see them. It lets a browser send the request itself, which is judged
+    /// as any is, and whose answer no page can read by this.
     pub(super) fn preflight(&self, request: &RequestHeader, place: &Place<'_>) -> Option<Reply> {
         if place.mode == Mode::Path || request.method != Method::OPTIONS {
             return None;

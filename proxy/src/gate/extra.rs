@@ -1,7 +1,7 @@
 //! Which port of a workspace a request is for, and who may open that.
 
-use crate::route::Mode;
-use crate::table::Route;
+use crate::route::{Mode, plain};
+use crate::table::{Backend, Route};
 use nogoo9_identity::Verified;
 use nogoo9_model::access::{Action, Target, Visibility, may};
 use nogoo9_model::ports::ExtraPort;
@@ -41,6 +41,16 @@ impl Extra {
             path: None,
         }))
     }
+
+    /// Whether it was reached by a `path` that whoever resolves it takes for one of another port's, which
+    /// other people may open.
+    pub(super) fn is_ambiguous(&self, route: &Route, path: &str) -> bool {
+        let resolved = self.path.as_ref().and_then(|_| plain::plain(path));
+        resolved.is_some_and(|path| {
+            let port = route.ports.at(&path);
+            port.is_none_or(|port| port.name != self.name)
+        })
+    }
 }
 
 /// Whether the caller may open a workspace that is routed so, or one of its extra ports.
@@ -50,17 +60,43 @@ pub(crate) fn may_open(
     mode: Mode,
     extra: Option<&Extra>,
 ) -> bool {
-    let port = match extra.map(|extra| route.ports.named(&extra.name)) {
-        None => None,
-        Some(Some(port)) => Some(port),
-        // It is not there any more.
-        Some(None) => return false,
-    };
+    let port = extra.map(|extra| route.ports.named(&extra.name));
+    may_open_port(caller, route, mode, port)
+}
+
+/// Whether what the caller has open on `pod` is still theirs to open. A port that the workspace's new
+/// version has not, and the pod has, stays open there: it is the pod's word then who may open it.
+pub(crate) fn may_keep(
+    caller: &Verified,
+    route: &Route,
+    mode: Mode,
+    extra: Option<&Extra>,
+    pod: &Backend,
+) -> bool {
+    // As it says now, while it can be heard.
+    let mut backends = route.backends.iter();
+    let now = backends.find(|known| known.uid == pod.uid);
+    let its = now.map_or(&pod.ports, |now| &now.ports);
+    let port = extra.map(|extra| {
+        let port = route.ports.named(&extra.name);
+        port.or_else(|| its.named(&extra.name))
+    });
+    may_open_port(caller, route, mode, port)
+}
+
+/// `port` is `None` for the main one, and `Some(None)` for one that there is not.
+fn may_open_port(
+    caller: &Verified,
+    route: &Route,
+    mode: Mode,
+    port: Option<Option<&ExtraPort>>,
+) -> bool {
     // Path mode shares one origin among workspaces, so there only owners open pages.
     let visibility = match (mode, port) {
+        (_, Some(None)) => return false,
         (Mode::Path, _) => &Visibility::Private,
         (Mode::Host, None) => &route.visibility,
-        (Mode::Host, Some(port)) => port.visibility(&route.visibility),
+        (Mode::Host, Some(Some(port))) => port.visibility(&route.visibility),
     };
     let object = Target::Workspace {
         owner: &route.owner,

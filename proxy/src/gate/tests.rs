@@ -361,8 +361,7 @@ fn pages_of_the_same_workspace_call_its_ports_and_not_the_other_way_round() {
         |label: &str, id: &str| format!("https://{}.ws.example.org", label.replace("ID", id));
     for (to, from, counts) in [
         ("web--ID", "ID", true),
-        ("web--ID", "other--ID", true),
-        ("web--ID", "web--ID", true),
+        ("web--ID", "other--ID", false),
         ("web--ID", "sibling", false),
         ("web--ID", "web--sibling", false),
         ("ID", "web--ID", false),

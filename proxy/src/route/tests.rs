@@ -168,7 +168,7 @@ fn paths() {
         ("/route/dev/", "Path dev /"),
         ("/route/dev/a/b", "Path dev /a/b"),
         ("/route/dev", "slash dev"),
-        ("/route/", "slash "),
+        ("/route/", "control"),
         ("/route//a", "Path  /a"),
         ("/route/../a", "Path .. /a"),
         ("/route/dev/../other/a", "Path dev /../other/a"),
@@ -230,7 +230,7 @@ fn origins_of_one_workspace() {
     );
     for (router, origin, own) in [
         (&local(), "http://dev.localhost:9009", true),
-        (&local(), "http://web--dev.localhost:9009", true),
+        (&local(), "http://web--dev.localhost:9009", false),
         (&local(), "https://dev.localhost:9009", false),
         (&local(), "http://dev.localhost", false),
         (&local(), "http://other.localhost:9009", false),
@@ -244,7 +244,7 @@ fn origins_of_one_workspace() {
         (&local(), "null", false),
         (&local(), "", false),
         (&far, "https://dev.ws.example.net", true),
-        (&far, "https://web--dev.ws.example.net", true),
+        (&far, "https://web--dev.ws.example.net", false),
         (&far, "https://dev.ws.example.net:443", false),
         (&far, "http://dev.ws.example.net", false),
         (&far, "https://dev.ws.example.net.evil.org", false),

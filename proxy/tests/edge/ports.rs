@@ -156,6 +156,23 @@ async fn a_pod_that_wants_whole_paths_gets_them() {
         let answer = get(&stage, host, path).await;
         assert_eq!(seen(&answer), ("api".to_owned(), format!("GET {path}")));
     }
+    // What the pod may take for a path of another port, which other people may open, is neither's.
+    for climbs in [
+        "/api/../x",
+        "/api/%2e%2e/x",
+        "/api/..%2fx",
+        "/api//..\\..\\x",
+    ] {
+        for (host, root) in [(DEV, ""), (CONSOLE, "/route/dev")] {
+            let path = format!("{root}{climbs}");
+            assert_eq!(get(&stage, host, &path).await.status, 400, "{path}");
+        }
+    }
+    let answer = get(&stage, DEV, "/api/../api/x").await;
+    assert_eq!(seen(&answer).1, "GET /api/../api/x");
+    // To whoever may not open it, it is no more there than anything else is.
+    let other = ask(&stage, "bob", "GET", DEV, "/api/../x").await;
+    assert_eq!(other.status, 404);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -313,13 +330,16 @@ async fn pages_of_the_same_workspace_may_call_it() {
     let stage = Stage::start().await;
     let (app, web) = (Upstream::start("app").await, Upstream::start("web").await);
     let web_port = port(&web);
-    let annotations = [("api.web.port", web_port.as_str())];
+    let annotations = [
+        ("api.web.port", web_port.as_str()),
+        ("allow-origins", "http://named--dev.localhost:9009"),
+    ];
     let pod = Spec::new("app", "dev", 1, app.address).with(&annotations);
     let uid = stage.cluster.run(&pod).await;
     stage.routed("dev", Some(&uid)).await;
     for (to, from, counts) in [
         (WEB, DEV, true),
-        (WEB, "other--dev.localhost:9009", true),
+        (WEB, "other--dev.localhost:9009", false),
         (WEB, "evil.localhost:9009", false),
         (WEB, "web--evil.localhost:9009", false),
         (WEB, CONSOLE, false),
@@ -375,6 +395,19 @@ async fn pages_of_the_same_workspace_may_call_it() {
         assert_eq!(elsewhere.status, answer.status);
         assert_eq!((app.requests(), web.requests()), seen);
     }
+    // Pages of another port may where that is said.
+    let cookie = stage.cookie_on("alice", WEB);
+    let headers = [
+        ("Cookie", cookie.as_str()),
+        ("Origin", "http://named--dev.localhost:9009"),
+        ("Sec-Fetch-Site", "same-site"),
+        ("Sec-Fetch-Mode", "cors"),
+    ];
+    let answer = stage.ask("PUT", WEB, "/x", &headers).await;
+    assert_eq!(
+        (answer.status, answer.header("access-control-allow-origin")),
+        (200, Some("http://named--dev.localhost:9009"))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -416,6 +449,60 @@ async fn it_moves_with_its_pod() {
     stage.cluster.finish("app").await;
     assert_eq!(socket.rest().await, close(1012));
     assert_eq!(old.requests(), 1, "nothing new came to it");
+}
+
+/// A new version without it ends nothing that is open on the old one, before that goes.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_open_outlives_a_new_version_that_has_no_such_port() {
+    let stage = Stage::start().await;
+    let (app, web) = (Upstream::start("app").await, Upstream::start("web").await);
+    let web_port = port(&web);
+    let annotations = [
+        ("api.web.port", web_port.as_str()),
+        ("api.web.path", "/w"),
+        ("visibility", "authenticated"),
+    ];
+    let pod = Spec::new("app", "dev", 1, app.address).of("bob");
+    let uid = stage.cluster.run(&pod.with(&annotations)).await;
+    stage.routed("dev", Some(&uid)).await;
+    let mut by_host = socket(&stage, "bob", WEB, "/socket", "web").await;
+    let mut by_path = socket(&stage, "alice", DEV, "/w/socket", "web").await;
+    let cookie = stage.cookie_on("bob", WEB);
+    let own = [
+        ("Cookie", cookie.as_str()),
+        ("Sec-Fetch-Site", "same-origin"),
+    ];
+    let mut events = Connection::open(stage.address).await;
+    events.send(request("GET", WEB, "/events", &own)).await;
+    assert_eq!(events.head().await.status, 200);
+    assert_eq!(events.chunk().await, b"data: one\n\n");
+
+    let next = Upstream::start("next").await;
+    let successor = Spec::new("next", "dev", 2, next.address).of("bob");
+    let open = [("visibility", "authenticated")];
+    let new_uid = stage.cluster.run(&successor.with(&open)).await;
+    stage.routed("dev", Some(&new_uid)).await;
+    assert_eq!(ask(&stage, "bob", "GET", WEB, "/x").await.status, 404);
+    let path = ask(&stage, "bob", "GET", DEV, "/w/x").await;
+    assert_eq!(seen(&path).0, "next");
+    for socket in [&mut by_host, &mut by_path] {
+        socket.send(frame(1, b"still")).await;
+        assert_eq!(text(socket).await, "still");
+    }
+    web.release();
+    assert_eq!(events.chunk().await, b"data: two\n\n");
+
+    // Who may open the workspace is still asked, of what serves now.
+    stage
+        .cluster
+        .annotate("next", "visibility", "private")
+        .await;
+    assert!(by_path.rest().await.ends_with(&close(1008)));
+    by_host.send(frame(1, b"still")).await;
+    assert_eq!(text(&mut by_host).await, "still");
+    // And so is the old pod, as long as it can be.
+    stage.cluster.annotate("app", "api.web.port", "none").await;
+    assert!(by_host.rest().await.ends_with(&close(1008)));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -63,6 +63,12 @@ fn what_is_not_understood_is_left_out_and_told() {
         (&[("api.web.owner", "bob")], &[], ".visibility"),
         (&[("api.web.path", "/x")], &[], "api.web.port is missing"),
         (&[("api.web.visibility", "private")], &[], "is missing"),
+        (&[("api.web.port", "3000")], &["web 3000 -"], "opens both"),
+        (
+            &[("workspace-port", "80"), ("api.web.port", "80")],
+            &["web 80 -"],
+            "own port",
+        ),
         (
             &[("api.web.port", "80"), ("api.web.path", "/")],
             &["web 80 -"],
