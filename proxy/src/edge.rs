@@ -56,9 +56,6 @@ use personal::Watched;
 
 pub use context::Context;
 
-/// Longest wait for a client that takes nothing.
-const CLIENT_WRITE: Duration = Duration::from_secs(300);
-
 /// The proxy as Pingora runs it.
 #[derive(Debug)]
 pub struct Edge {
@@ -116,7 +113,7 @@ impl ProxyHttp for Edge {
         ctx: &mut Context,
     ) -> pingora::Result<bool> {
         crate::accept::reached(session);
-        session.set_write_timeout(Some(CLIENT_WRITE));
+        downstream::begin(session);
         ctx.client = self.client(session);
         if let Err(flaw) = self.read(session) {
             tracing::debug!(%flaw, client = ?ctx.client, "a request that may be read in two ways");
@@ -426,6 +423,7 @@ impl ProxyHttp for Edge {
     async fn logging(&self, session: &mut Session, e: Option<&Error>, ctx: &mut Context) {
         // After this the connection is closed, or used again.
         ctx.let_go();
+        downstream::end(session);
         if ctx.tunnelled {
             return;
         }

@@ -27,7 +27,7 @@ use nogoo9_identity::Authenticator;
 use nogoo9_identity::cookie::CookieNames;
 use nogoo9_identity::jwks::Keys;
 use nogoo9_identity::session::Sessions as SessionTokens;
-use nogoo9_runtime::admin::{Check, Readiness};
+use nogoo9_runtime::admin::Readiness;
 use nogoo9_runtime::limit::Failures;
 use nogoo9_runtime::trust::Trust;
 use nogoo9_runtime::{admin as listener, audit, listen, shutdown::Shutdown};
@@ -77,7 +77,7 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
     let shutdown = Shutdown::listen().context("signals cannot be received")?;
     let public = accept::bind(settings.common.public.listen, settings.accept.reuse_port)?;
     let admin_listener = listen::bind("admin-listen", settings.common.admin.listen).await?;
-    let address = public.local_addr().context("--listen")?;
+    let address = public.address;
     let readiness = Readiness::new();
     let pods_check = readiness.register("pods", "waiting for the first list of pods");
     let keys_check = readiness.register("session-keys", "waiting for control's public keys");
@@ -117,7 +117,13 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
     };
     let edge = edge(&settings, shared)?;
     let session_keys = edge.gate.auth.sessions().keys().clone();
-    tokio::spawn(ready_when_keys(session_keys, keys_check));
+    tokio::spawn({
+        let session_keys = session_keys.clone();
+        async move {
+            ready(&session_keys).await;
+            keys_check.ready();
+        }
+    });
     tokio::spawn(audit::tell_what_is_left_out());
 
     let admin_routes =
@@ -133,13 +139,21 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
         admin_stop.clone(),
     ));
 
+    let listed = async {
+        watch.synced().await;
+        if settings.accept.reuse_port {
+            // Others may serve on the same address, who have what this one still waits for.
+            ready(&session_keys).await;
+        }
+    };
     tokio::select! {
-        () = watch.synced() => {}
+        () = listed => {}
         () = tokio::time::sleep(FIRST_LIST) => tracing::warn!(
-            "no list of pods yet, serving the console alone; check --kubeconfig and that its API server answers"
+            "no list of pods, or no session keys, yet: serving what can be served; check --kubeconfig and that its API server answers, and --session-keys"
         ),
         () = shutdown.graceful.cancelled() => return Ok(()),
     }
+    let public = public.listen()?;
     tokio::spawn({
         let status = watch.status();
         async move {
@@ -344,10 +358,10 @@ fn authenticator(settings: &Settings) -> anyhow::Result<Arc<Authenticator>> {
     )))
 }
 
-async fn ready_when_keys(keys: Keys, check: Check) {
-    // Once read they stay in use for longer than any session lives, should control be away.
+/// Waits for control's public keys. Once read they stay in use for longer than any session lives, should
+/// control be away.
+async fn ready(keys: &Keys) {
     while !keys.is_ready() {
         tokio::time::sleep(LOOK_EVERY).await;
     }
-    check.ready();
 }

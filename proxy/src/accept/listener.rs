@@ -9,26 +9,63 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 /// Connections that the system takes before we do; it has a bound of its own, `somaxconn`.
 const BACKLOG: u32 = 65_535;
-/// A client that is gone without a word keeps its socket no longer than this.
-const GONE: Duration = Duration::from_secs(120);
-/// Silence after which a client is asked whether it is still there, how often, and how many times.
+/// Silence after which a client is asked whether it is still there, how often, and how many times. One
+/// that is gone while something is on its way to it is given up by the system's retransmissions
+/// (`tcp_retries2`, some 15 minutes). TCP_USER_TIMEOUT would be faster, but it also ends the connections
+/// of clients that are there and do not read.
 const ASK_AFTER: Duration = Duration::from_secs(60);
 const ASK_EVERY: Duration = Duration::from_secs(10);
 const ASK_TIMES: u32 = 6;
 
-/// Binds `addr`, for this process alone or for others as well.
+/// An address that is ours.
+#[derive(Debug)]
+pub struct Bound {
+    socket: Socket,
+    /// Which one.
+    pub address: SocketAddr,
+}
+
+#[derive(Debug)]
+enum Socket {
+    Listening(TcpListener),
+    /// From the first moment of listening on a share of the clients is ours, who would be served by
+    /// others meanwhile.
+    Shared(TcpSocket),
+}
+
+/// Binds `addr`, for this process alone or for others as well. If it is for this one alone, who comes
+/// is let in from now on, and waits until somebody accepts.
 ///
 /// # Errors
 /// [`ListenError`], naming `--listen`.
-pub fn bind(addr: SocketAddr, reuse_port: bool) -> Result<TcpListener, ListenError> {
-    listen(addr, reuse_port).map_err(|source| ListenError {
+pub fn bind(addr: SocketAddr, reuse_port: bool) -> Result<Bound, ListenError> {
+    bound(addr, reuse_port).map_err(|source| failed(addr, source))
+}
+
+impl Bound {
+    /// Listens: from now on clients may come.
+    ///
+    /// # Errors
+    /// [`ListenError`], naming `--listen`.
+    pub fn listen(self) -> Result<TcpListener, ListenError> {
+        match self.socket {
+            Socket::Listening(listener) => Ok(listener),
+            Socket::Shared(socket) => socket
+                .listen(BACKLOG)
+                .map_err(|source| failed(self.address, source)),
+        }
+    }
+}
+
+fn failed(addr: SocketAddr, source: io::Error) -> ListenError {
+    ListenError {
         flag: "listen",
         addr,
         source,
-    })
+    }
 }
 
-fn listen(addr: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
+fn bound(addr: SocketAddr, reuse_port: bool) -> io::Result<Bound> {
     let socket = if addr.is_ipv4() {
         TcpSocket::new_v4()
     } else {
@@ -47,9 +84,13 @@ fn listen(addr: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
         .with_interval(ASK_EVERY)
         .with_retries(ASK_TIMES);
     options.set_tcp_keepalive(&keepalive)?;
-    options.set_tcp_user_timeout(Some(GONE))?;
     socket.bind(addr)?;
-    socket.listen(BACKLOG)
+    let address = socket.local_addr()?;
+    let socket = match reuse_port {
+        true => Socket::Shared(socket),
+        false => Socket::Listening(socket.listen(BACKLOG)?),
+    };
+    Ok(Bound { socket, address })
 }
 
 /// Whether it is one connection that failed, which broke before it was taken, and not all of them.
@@ -94,7 +135,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_set_on_the_listener_is_set_on_its_connections() {
-        let listener = bind(local(), false).unwrap();
+        let listener = bind(local(), false).unwrap().listen().unwrap();
         let _client = TcpStream::connect(listener.local_addr().unwrap()).await;
         let (served, _) = listener.accept().await.unwrap();
         let options = SockRef::from(&served);
@@ -102,24 +143,40 @@ mod tests {
         assert_eq!(options.tcp_keepalive_time().unwrap(), ASK_AFTER);
         assert_eq!(options.tcp_keepalive_interval().unwrap(), ASK_EVERY);
         assert_eq!(options.tcp_keepalive_retries().unwrap(), ASK_TIMES);
-        assert_eq!(options.tcp_user_timeout().unwrap(), Some(GONE));
+        // Who reads nothing is there all the same.
+        assert_eq!(options.tcp_user_timeout().unwrap(), None);
     }
 
     #[tokio::test]
     async fn an_address_is_shared_only_if_both_say_so() {
         let first = bind(local(), true).unwrap();
-        let address = first.local_addr().unwrap();
+        let address = first.address;
+        let first = first.listen().unwrap();
+        // It has no client before it listens: all of them are the first one's.
         let second = bind(address, true).unwrap();
-        assert_eq!(second.local_addr().unwrap(), address);
+        assert_eq!(second.address, address);
+        for _ in 0..50 {
+            let (client, served) = tokio::join!(TcpStream::connect(address), first.accept());
+            client.unwrap();
+            served.unwrap();
+        }
+        second.listen().unwrap();
         assert!(bind(address, false).is_err());
         let alone = bind(local(), false).unwrap();
-        let error = bind(alone.local_addr().unwrap(), true).unwrap_err();
+        let error = bind(alone.address, true).unwrap_err();
         assert!(error.to_string().contains("--listen"), "{error}");
     }
 
     #[tokio::test]
+    async fn who_is_alone_lets_clients_in_before_they_are_served() {
+        let alone = bind(local(), false).unwrap();
+        TcpStream::connect(alone.address).await.unwrap();
+        alone.listen().unwrap().accept().await.unwrap();
+    }
+
+    #[tokio::test]
     async fn who_was_let_in_already_is_served() {
-        let listener = bind(local(), false).unwrap();
+        let listener = bind(local(), false).unwrap().listen().unwrap();
         let address = listener.local_addr().unwrap();
         let mut clients = Vec::new();
         for _ in 0..50 {

@@ -4,6 +4,25 @@ use super::Edge;
 use crate::strict::{self, Flaw};
 use http::Version;
 use pingora::proxy::Session;
+use std::time::Duration;
+
+/// Longest wait for a client that takes nothing of its answer.
+const CLIENT_WRITE: Duration = Duration::from_secs(300);
+/// Longest silence in the rest of a body that nobody wants, since the request is answered.
+const REST: Duration = Duration::from_secs(60);
+
+/// Sets how long a client may take for its request and its answer. A body may pause for as long as it
+/// likes: a client that is gone is noticed by the system.
+pub(super) fn begin(session: &mut Session) {
+    session.set_read_timeout(None);
+    session.set_write_timeout(Some(CLIENT_WRITE));
+}
+
+/// The same, once the request is answered: what is left of it stands between the client and its next
+/// one.
+pub(super) fn end(session: &mut Session) {
+    session.set_read_timeout(Some(REST));
+}
 
 impl Edge {
     /// Sees to it that a request is read in one way only, and answered so that its client understands.
@@ -20,5 +39,21 @@ impl Edge {
             Some(http1) => strict::check(&http1.get_headers_raw_bytes(), http1.req_header()),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_body_may_pause_until_its_request_is_answered() {
+        let (served, _client) = tokio::io::duplex(64);
+        let mut session = Session::new_h1(Box::new(served));
+        begin(&mut session);
+        assert_eq!(session.get_read_timeout(), None);
+        assert_eq!(session.get_write_timeout(), Some(CLIENT_WRITE));
+        end(&mut session);
+        assert_eq!(session.get_read_timeout(), Some(REST));
     }
 }

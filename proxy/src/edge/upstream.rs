@@ -17,6 +17,10 @@ const POD_PING: Duration = Duration::from_secs(30);
 /// Bytes of an answer that such a pod may send ahead of what its client takes.
 const POD_WINDOW: u32 = 256 * 1024;
 
+/// Longest wait for a pod that takes nothing of a request: while it lasts, its client is not looked
+/// after.
+const POD_WRITE: Duration = Duration::from_secs(3600);
+
 impl Edge {
     /// Makes what was `sent` a request for a pod, of what is `left` of it once the headers of one hop
     /// are gone.
@@ -67,14 +71,16 @@ pub(super) fn peer(address: std::net::SocketAddr, idle: Duration) -> HttpPeer {
     let mut peer = HttpPeer::new(address, false, String::new());
     peer.options.connection_timeout = Some(CONNECT);
     peer.options.total_connection_timeout = Some(CONNECT);
-    peer.options.write_timeout = Some(Duration::from_secs(60));
+    peer.options.write_timeout = Some(POD_WRITE);
     peer.options.idle_timeout = Some(idle);
-    // Answers may be silent for as long as they like; a node that is gone is noticed by this.
+    // Answers may be silent for as long as they like; a node that is gone is noticed by this. If it had
+    // not taken yet what was sent, by the system's retransmissions, or with the pod's object.
     peer.options.tcp_keepalive = Some(TcpKeepalive {
         idle: Duration::from_secs(15),
         interval: Duration::from_secs(5),
         count: 3,
-        user_timeout: Duration::from_secs(30),
+        // It would also end the connections of pods that are there and do not read.
+        user_timeout: Duration::ZERO,
     });
     // WebSockets are relayed by us; nothing else is upgraded.
     peer.options.http_upstream_request_policy = HttpUpstreamRequestPolicy::deny_upgrades();
@@ -94,6 +100,15 @@ pub(super) fn speak_http2(peer: &mut HttpPeer) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pod_that_does_not_read_is_waited_for() {
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
+        let options = peer(address, Duration::from_secs(4)).options;
+        let keepalive = options.tcp_keepalive.unwrap();
+        assert_eq!(keepalive.user_timeout, Duration::ZERO);
+        assert!(options.write_timeout.is_some_and(|most| most >= POD_WRITE));
+    }
 
     #[test]
     fn a_prefix_goes_and_a_slash_stays() {

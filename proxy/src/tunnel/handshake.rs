@@ -14,13 +14,14 @@ use tokio::net::TcpStream;
 
 /// Longest wait for a connection to a pod. It is one hop away; a longer wait means it is gone.
 pub const CONNECT: Duration = Duration::from_secs(2);
-/// How a node that is gone without a word is noticed by an idle socket. An application that reads
-/// nothing for two minutes counts as gone too.
+/// How a node that is gone without a word is noticed by an idle socket. One that is not idle is given up
+/// by the system's retransmissions, or with the pod's object: TCP_USER_TIMEOUT would also end the sockets
+/// of applications that are there and do not read.
 const KEEPALIVE: TcpKeepalive = TcpKeepalive {
     idle: Duration::from_secs(15),
     interval: Duration::from_secs(5),
     count: 3,
-    user_timeout: Duration::from_secs(120),
+    user_timeout: Duration::ZERO,
 };
 /// Longest wait for a pod's answer to the handshake: applications start their sessions here.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -245,6 +246,15 @@ mod tests {
         assert!(text.contains("Sec-WebSocket-Accept: y\r\n"), "{text}");
         assert!(parse(b"HTTP/1.1 101 Swit").unwrap().is_none());
         assert!(parse(b"SSH-2.0-x\r\n\r\n").is_err());
+    }
+
+    #[tokio::test]
+    async fn an_application_that_does_not_read_is_waited_for() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let pod = connect(listener.local_addr().unwrap()).await.unwrap();
+        let options = socket2::SockRef::from(&pod);
+        assert!(options.keepalive().unwrap());
+        assert_eq!(options.tcp_user_timeout().unwrap(), None);
     }
 
     /// A pod whose 101, and first frame, are in the socket before our request is sent.

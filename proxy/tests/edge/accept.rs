@@ -547,6 +547,32 @@ async fn a_proxy_gives_way_to_the_next_and_nobody_is_refused() {
     assert!(visits > 100 * rounds, "only {visits} visits");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn who_cannot_serve_yet_takes_no_client_from_who_can() {
+    let stage = Stage::with(&["--reuse-port"]).await;
+    let (_app, _) = stage.serving("app", "dev", 1).await;
+    let (mut second, _silent) = stage.waiting().await;
+    // The system chooses who gets a connection when it is made.
+    let mut clients = Vec::new();
+    for _ in 0..20 {
+        clients.push(Connection::open(stage.address).await);
+    }
+    let host = format!("dev.{CONSOLE}");
+    let cookie = stage.cookie_on("alice", &host);
+    let headers = [
+        ("Cookie", cookie.as_str()),
+        ("Sec-Fetch-Site", "same-origin"),
+    ];
+    for client in &mut clients {
+        client.send(request("GET", &host, "/", &headers)).await;
+        assert_eq!(client.answer().await.status, 200);
+    }
+    signal(&second, "TERM");
+    let ended = tokio::time::timeout(crate::PATIENCE, second.wait()).await;
+    assert!(ended.expect("it did not end").unwrap().success());
+    assert_eq!(stage.get("dev", "/").await.status, 200);
+}
+
 /// A line of `/proc/PID/status`, in KiB.
 fn memory(stage: &Stage, name: &str) -> u64 {
     let pid = stage.child.id().unwrap();

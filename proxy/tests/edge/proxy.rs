@@ -170,6 +170,39 @@ impl Stage {
         std::mem::replace(&mut self.child, child)
     }
 
+    /// A second proxy beside it, whose API server never answers: it waits for its first list for as
+    /// long as the listener that comes with it is there.
+    pub(crate) async fn waiting(&self) -> (Child, std::net::TcpListener) {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = format!("http://{}", silent.local_addr().unwrap());
+        let config = std::fs::read_to_string(&self.cluster.kubeconfig).unwrap();
+        let mut config: serde_json::Value = serde_json::from_str(&config).unwrap();
+        config["clusters"][0]["cluster"]["server"] = server.into();
+        let path = self.dir.path().join("silent.kubeconfig");
+        std::fs::write(&path, config.to_string()).unwrap();
+        let words = self.words.iter().map(|word| {
+            if *word == *self.cluster.kubeconfig.as_os_str() {
+                path.clone().into_os_string()
+            } else {
+                word.clone()
+            }
+        });
+        let admin = free();
+        let child = command()
+            .args(words)
+            .args(["--admin-listen", &admin.to_string()])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        eventually("the second's admin listener", || async {
+            tokio::net::TcpStream::connect(admin).await.is_ok()
+        })
+        .await;
+        // What is served there is served once all is set up.
+        assert!(!is_ready_at(admin).await);
+        (child, silent)
+    }
+
     async fn beside(&self, log: &str) -> (Child, SocketAddr) {
         let admin = free();
         let log = self.dir.path().join(log);
