@@ -9,6 +9,7 @@ pub mod chunks;
 pub mod connection;
 pub mod count;
 pub mod head;
+pub mod linger;
 mod listener;
 pub mod proxy_protocol;
 mod refusal;
@@ -23,9 +24,11 @@ use crate::tls::Tls;
 use connection::{Came, Connection, Deadlines, Lost, Speaks};
 use count::{Admitted, Connections, Full};
 use head::Bounds;
+use linger::{LINGER, Lingering};
 use nogoo9_runtime::client::TrustedProxies;
 use pingora::apps::{HttpPersistentSettings, HttpServerApp};
 use pingora::protocols::http::ServerSession;
+use pingora::protocols::tls::SslDigest;
 use pingora::proxy::HttpProxy;
 use pingora::server::ShutdownWatch;
 use std::net::SocketAddr;
@@ -42,8 +45,6 @@ pub use listener::bind;
 
 /// Longest wait after `accept` has failed, for files to be closed.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long a client that is refused is still read from, so that its answer arrives.
-const LINGER: Duration = Duration::from_secs(2);
 /// How long a client is waited for that was let in just before the listener closed.
 const NEWCOMER: Duration = Duration::from_secs(2);
 
@@ -89,6 +90,7 @@ pub struct Acceptor {
     metrics: Metrics,
     stops: Stops,
     tasks: TaskTracker,
+    lingering: Lingering,
 }
 
 impl Acceptor {
@@ -108,6 +110,7 @@ impl Acceptor {
         metrics: Metrics,
         stops: Stops,
     ) -> Self {
+        let tasks = TaskTracker::new();
         Self {
             app: Arc::new(app),
             limits,
@@ -117,7 +120,8 @@ impl Acceptor {
             connections,
             metrics,
             stops,
-            tasks: TaskTracker::new(),
+            lingering: Lingering::new(tasks.clone()),
+            tasks,
         }
     }
 
@@ -198,8 +202,7 @@ impl Acceptor {
                 true => Speaks::Either,
                 false => Speaks::Http1,
             };
-            let wire = Wire::Clear(tcp);
-            let connection = Connection::new(wire, client, None, admitted, self.metrics.clone());
+            let connection = self.connection(Wire::Clear(tcp), client, None, admitted);
             return self.speak(connection, speaks).await;
         };
         let Some(secured) = Box::pin(tls.accept(tcp)).await else {
@@ -209,10 +212,19 @@ impl Acceptor {
             true => Speaks::Http2,
             false => Speaks::Http1,
         };
-        let metrics = self.metrics.clone();
-        let digest = Some(secured.digest);
-        let connection = Connection::new(secured.wire, client, digest, admitted, metrics);
+        let connection = self.connection(secured.wire, client, Some(secured.digest), admitted);
         secured.shown.during(self.speak(connection, speaks)).await;
+    }
+
+    fn connection(
+        &self,
+        wire: Wire,
+        client: SocketAddr,
+        tls: Option<Arc<SslDigest>>,
+        admitted: Admitted,
+    ) -> Connection {
+        let (lingering, metrics) = (self.lingering.clone(), self.metrics.clone());
+        Connection::new(wire, client, tls, admitted, lingering, metrics)
     }
 
     /// Serves a connection that is set up.

@@ -41,6 +41,7 @@ impl Bounds {
     }
 }
 
+pub use gone::gone;
 pub use share::{Amount, Full};
 
 /// So many requests of a workspace go to its new pod at once.
@@ -236,7 +237,7 @@ pub async fn wait_for<T>(
     };
     let left = async {
         match body_to_come {
-            Some(connection) => gone::gone(connection).await,
+            Some(connection) => gone(connection).await,
             // No data can come; only the end of the connection, or bytes that break the protocol.
             None => drop(client.read_body_or_idle(true).await),
         }

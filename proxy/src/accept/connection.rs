@@ -9,7 +9,9 @@
 use super::chunks::Chunks;
 use super::count::Admitted;
 use super::head::{Body, Bounds, Head, Scanner, Unacceptable};
+use super::linger::{self, Lingering};
 use super::wire::Wire;
+use crate::hold;
 use crate::metrics::By;
 use crate::metrics::accept::Metrics;
 use async_trait::async_trait;
@@ -22,6 +24,7 @@ use pingora::protocols::{
     Stream, TimingDigest, UniqueID, UniqueIDType,
 };
 use pingora::proxy::Session;
+use std::fmt;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -38,6 +41,9 @@ use tokio::time::Instant;
 const WRITE_BUFFER: usize = 1460;
 /// What is read at once while a head comes, in bytes: most are shorter.
 const CHUNK: usize = 2048;
+/// What is kept of a client's next requests while one is answered, in bytes. What is beyond it stays in
+/// the system's buffers.
+const AHEAD: usize = 16 * 1024;
 /// What HTTP/2 begins with (RFC 9113, section 3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -103,13 +109,20 @@ enum Due {
 }
 
 /// A connection from its first request on.
-#[derive(Debug)]
 pub struct Connection {
+    /// Returns once a client has left that has sent more than is kept. Ends before the socket does that
+    /// it watches.
+    left: Option<Left>,
     wire: BufWriter<Wire>,
     /// What has come and was not handed on yet.
     buffer: BytesMut,
     /// What may be handed on before the next head is awaited.
     due: Due,
+    /// Whether a request was handed on, and not all that comes: so it is known what of it is unread.
+    lingers: bool,
+    /// Whether something of the answer was written.
+    answered: bool,
+    lingering: Lingering,
     /// Whether the request has come to our hooks, or its answer was noted: Pingora answers some alone.
     noted: AtomicBool,
     metrics: Metrics,
@@ -118,7 +131,18 @@ pub struct Connection {
     socket: Arc<SocketDigest>,
     established: SystemTime,
     /// Whatever becomes of the connection, it counts for as long as it is open.
-    _admitted: Admitted,
+    admitted: Option<Admitted>,
+}
+
+type Left = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("wire", &self.wire)
+            .field("due", &self.due)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Connection {
@@ -129,22 +153,27 @@ impl Connection {
         client: SocketAddr,
         tls: Option<Arc<SslDigest>>,
         admitted: Admitted,
+        lingering: Lingering,
         metrics: Metrics,
     ) -> Self {
         let socket = SocketDigest::from_raw_fd(wire.id());
         // Who says that is whom we believe; the socket knows only who connected.
         let _ = socket.peer_addr.set(Some(Address::Inet(client)));
         Self {
+            left: None,
             wire: BufWriter::with_capacity(WRITE_BUFFER, wire),
             buffer: BytesMut::new(),
             due: Due::All,
+            lingers: false,
+            answered: false,
+            lingering,
             noted: AtomicBool::new(true),
             metrics,
             alpn: ALPN::H1,
             tls,
             socket: Arc::new(socket),
             established: SystemTime::now(),
-            _admitted: admitted,
+            admitted: Some(admitted),
         }
     }
 
@@ -164,7 +193,7 @@ impl Connection {
         let mut closing = std::pin::pin!(closing);
         let mut scanner = Scanner::default();
         let mut speaks = speaks;
-        let mut begun = !self.buffer.is_empty();
+        let mut begun = has_begun(&self.buffer);
         let mut until = Instant::now() + if begun { deadlines.head } else { wait };
         loop {
             match (speaks, self.preface()) {
@@ -194,7 +223,7 @@ impl Connection {
             if !matches!(came, Ok(1..)) {
                 return Ok(Came::Nothing);
             }
-            if !begun {
+            if !begun && has_begun(&self.buffer) {
                 begun = true;
                 until = Instant::now() + deadlines.head;
             }
@@ -218,6 +247,8 @@ impl Connection {
             Body::Open => Due::All,
         };
         *self.noted.get_mut() = false;
+        self.lingers = true;
+        self.answered = false;
     }
 
     /// Reads what is there into the buffer.
@@ -227,6 +258,30 @@ impl Connection {
         ready!(Pin::new(&mut self.wire).poll_read(cx, &mut chunk))?;
         self.buffer.extend_from_slice(chunk.filled());
         Poll::Ready(Ok(chunk.filled().len()))
+    }
+
+    /// Ready once the client has left; what it sends until then belongs to its next requests.
+    fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.buffer.len() < AHEAD {
+            if ready!(self.poll_fill(cx))? == 0 {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        // Its end cannot be read up to.
+        let socket = self.wire.get_ref().id();
+        let left = self
+            .left
+            .get_or_insert_with(|| Box::pin(hold::gone(socket)));
+        ready!(left.as_mut().poll(cx));
+        Poll::Ready(Ok(()))
+    }
+
+    /// Whether something of the request is unread, or came behind it.
+    fn is_unread(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.due.is_over() || !self.buffer.is_empty() {
+            return true;
+        }
+        matches!(self.poll_fill(cx), Poll::Ready(Ok(1..)))
     }
 
     /// Reads at most `room` bytes, past the buffer.
@@ -259,6 +314,7 @@ impl Connection {
     /// client has sent already.
     fn release(&mut self) -> usize {
         self.due = Due::All;
+        self.lingers = false;
         self.buffer.len()
     }
 
@@ -287,21 +343,21 @@ impl Connection {
     /// Answers and closes, so that the answer arrives although the client may still be sending: what it
     /// sends is read and dropped for as long as `linger` returns not.
     pub async fn refuse(mut self, answer: &[u8], linger: impl Future<Output = ()>) {
+        self.lingers = false;
         let closing = async {
             self.wire.write_all(answer).await?;
-            self.wire.flush().await?;
-            // Where TLS is, this also says that nothing is cut off.
-            self.wire.shutdown().await?;
-            while poll_fn(|cx| self.poll_fill(cx)).await? > 0 {
-                self.buffer.clear();
-            }
-            io::Result::Ok(())
+            linger::out(&mut self.wire).await
         };
         tokio::select! {
             _ = closing => {}
             () = linger => {}
         }
     }
+}
+
+/// Whether a request has begun: an empty line in front of one is none (RFC 9112, section 2.2).
+fn has_begun(buffer: &[u8]) -> bool {
+    buffer.iter().any(|byte| !matches!(byte, b'\r' | b'\n'))
 }
 
 /// Notes that a request has come to our hooks.
@@ -348,22 +404,21 @@ impl AsyncRead for Connection {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if !this.wire.buffer().is_empty() {
+        if !this.wire.buffer().is_empty() || this.wire.get_ref().holds_back() {
             // Whoever waits for the client has said all for now: a part of an answer, however small,
             // arrives before the next one is there.
             if let Poll::Ready(Err(error)) = Pin::new(&mut this.wire).poll_flush(cx) {
                 return Poll::Ready(Err(error));
             }
         }
+        if this.due.is_over() {
+            // Who reads looks whether the client is still there.
+            return this.poll_left(cx);
+        }
         while this.buffer.is_empty() && this.due.ahead() == 0 {
-            // Where the request has ended, who reads looks whether the client is still there: if it
-            // sends its next one, it is.
             if ready!(this.poll_fill(cx))? == 0 {
                 return Poll::Ready(Ok(()));
             }
-        }
-        if this.due.is_over() {
-            return Poll::Pending;
         }
         if this.buffer.is_empty() {
             let room = this.due.ahead();
@@ -435,6 +490,7 @@ impl AsyncWrite for Connection {
         if !*this.noted.get_mut() {
             this.note(buf);
         }
+        this.answered = true;
         Pin::new(&mut this.wire).poll_write(cx, buf)
     }
 
@@ -443,7 +499,9 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().wire).poll_write_vectored(cx, bufs)
+        let this = self.get_mut();
+        this.answered = true;
+        Pin::new(&mut this.wire).poll_write_vectored(cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -464,6 +522,12 @@ impl Drop for Connection {
         // As Pingora's own streams do: what was written last goes out, if there is room for it.
         let mut cx = Context::from_waker(Waker::noop());
         let _ = Pin::new(&mut self.wire).poll_flush(&mut cx);
+        self.left = None;
+        if self.lingers && self.answered && self.is_unread(&mut cx) {
+            let given = BufWriter::with_capacity(0, Wire::Given);
+            let wire = std::mem::replace(&mut self.wire, given);
+            self.lingering.end(wire, self.admitted.take());
+        }
     }
 }
 

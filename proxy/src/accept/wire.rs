@@ -16,6 +16,8 @@ pub enum Wire {
     Clear(TcpStream),
     /// Set up by [`crate::tls`].
     Tls(Box<TlsStream<TcpStream>>),
+    /// Nothing any more: somebody else has it.
+    Given,
 }
 
 impl Wire {
@@ -25,7 +27,14 @@ impl Wire {
         match self {
             Self::Clear(tcp) => tcp.as_raw_fd(),
             Self::Tls(tls) => tls.get_ref().0.as_raw_fd(),
+            Self::Given => -1,
         }
+    }
+
+    /// Whether it takes bytes that it sends only when it is flushed, or written to again.
+    #[must_use]
+    pub fn holds_back(&self) -> bool {
+        matches!(self, Self::Tls(_))
     }
 }
 
@@ -38,6 +47,7 @@ impl AsyncRead for Wire {
         match self.get_mut() {
             Self::Clear(tcp) => Pin::new(tcp).poll_read(cx, buf),
             Self::Tls(tls) => Pin::new(tls).poll_read(cx, buf),
+            Self::Given => Poll::Ready(Ok(())),
         }
     }
 }
@@ -51,6 +61,7 @@ impl AsyncWrite for Wire {
         match self.get_mut() {
             Self::Clear(tcp) => Pin::new(tcp).poll_write(cx, buf),
             Self::Tls(tls) => Pin::new(tls).poll_write(cx, buf),
+            Self::Given => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
         }
     }
 
@@ -62,6 +73,7 @@ impl AsyncWrite for Wire {
         match self.get_mut() {
             Self::Clear(tcp) => Pin::new(tcp).poll_write_vectored(cx, bufs),
             Self::Tls(tls) => Pin::new(tls).poll_write_vectored(cx, bufs),
+            Self::Given => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
         }
     }
 
@@ -69,6 +81,7 @@ impl AsyncWrite for Wire {
         match self {
             Self::Clear(tcp) => tcp.is_write_vectored(),
             Self::Tls(tls) => tls.is_write_vectored(),
+            Self::Given => false,
         }
     }
 
@@ -76,6 +89,7 @@ impl AsyncWrite for Wire {
         match self.get_mut() {
             Self::Clear(tcp) => Pin::new(tcp).poll_flush(cx),
             Self::Tls(tls) => Pin::new(tls).poll_flush(cx),
+            Self::Given => Poll::Ready(Ok(())),
         }
     }
 
@@ -83,6 +97,7 @@ impl AsyncWrite for Wire {
         match self.get_mut() {
             Self::Clear(tcp) => Pin::new(tcp).poll_shutdown(cx),
             Self::Tls(tls) => Pin::new(tls).poll_shutdown(cx),
+            Self::Given => Poll::Ready(Ok(())),
         }
     }
 }

@@ -33,7 +33,7 @@ impl AsRawFd for Borrowed {
 
 /// Returns once the other side of `connection` has ended it, or its own half of it. Never, where that
 /// cannot be watched. Whoever calls keeps the connection open until this is dropped.
-pub(super) async fn gone(connection: RawFd) {
+pub async fn gone(connection: RawFd) {
     if let Some(watched) = watch(connection) {
         while let Ok(mut ready) = watched.readable().await {
             if ready.ready().is_read_closed() {

@@ -3,6 +3,7 @@ use crate::accept::count::Connections;
 use std::future::pending;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpStream};
+use tokio_util::task::TaskTracker;
 
 const BOUNDS: Bounds = Bounds {
     target: 100,
@@ -22,9 +23,16 @@ async fn pair() -> (TcpStream, Connection) {
     let client = TcpStream::connect(address).await.unwrap();
     let (served, peer) = listener.accept().await.unwrap();
     let admitted = Connections::new(None, None).admit().unwrap();
+    let lingering = Lingering::new(TaskTracker::new());
     let metrics = Metrics::default();
-    let connection = Connection::new(Wire::Clear(served), peer, None, admitted, metrics);
+    let wire = Wire::Clear(served);
+    let connection = Connection::new(wire, peer, None, admitted, lingering, metrics);
     (client, connection)
+}
+
+/// Waits, and not for ever.
+async fn soon<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LONG, what).await.expect("it never is")
 }
 
 async fn next(connection: &mut Connection, speaks: Speaks) -> Result<Came, Lost> {
@@ -119,6 +127,191 @@ async fn who_leaves_while_the_answer_is_awaited_is_noticed() {
 }
 
 #[tokio::test]
+async fn who_leaves_is_noticed_behind_what_it_has_sent_of_its_next_request() {
+    let much = "x".repeat(3 * AHEAD);
+    for more in ["\r\n", "G", &much] {
+        for late in [false, true] {
+            let (mut client, mut connection) = pair().await;
+            let head = "GET / HTTP/1.1\r\n\r\n";
+            client.write_all(head.as_bytes()).await.unwrap();
+            assert_eq!(
+                next(&mut connection, Speaks::Http1).await,
+                Ok(Came::Request)
+            );
+            handed_on(&mut connection).await;
+            client.write_all(more.as_bytes()).await.unwrap();
+            let mut probe = [0; 1];
+            if late {
+                let read =
+                    tokio::time::timeout(Duration::from_millis(20), connection.read(&mut probe));
+                assert!(read.await.is_err(), "it has not left");
+            }
+            drop(client);
+            assert_eq!(soon(connection.read(&mut probe)).await.unwrap(), 0);
+            assert!(connection.buffer.len() <= AHEAD + CHUNK);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_empty_line_between_two_requests_begins_none() {
+    let (mut client, mut connection) = pair().await;
+    let head = "GET / HTTP/1.1\r\n\r\n";
+    client.write_all(head.as_bytes()).await.unwrap();
+    assert_eq!(
+        next(&mut connection, Speaks::Http1).await,
+        Ok(Came::Request)
+    );
+    handed_on(&mut connection).await;
+    // Behind the body, as some old clients do; and once more.
+    client.write_all(b"\r\n").await.unwrap();
+    for _ in 0..2 {
+        let short = Duration::from_millis(20);
+        let came = connection.next(Speaks::Http1, short, &PATIENT, &BOUNDS, pending());
+        assert_eq!(soon(came).await, Err(Lost::Silent));
+    }
+    client.write_all(head.as_bytes()).await.unwrap();
+    assert_eq!(
+        next(&mut connection, Speaks::Http1).await,
+        Ok(Came::Request)
+    );
+    assert_eq!(
+        handed_on(&mut connection).await,
+        format!("\r\n{head}").as_bytes()
+    );
+}
+
+const ANSWER: &[u8] = b"HTTP/1.1 413 x\r\nConnection: close\r\n\r\n";
+
+#[tokio::test]
+async fn an_answer_arrives_although_its_request_is_not_read() {
+    let post = "POST / HTTP/1.1\r\nContent-Length: 100000\r\n\r\n";
+    let get = "GET / HTTP/1.1\r\n\r\n";
+    let part = "x".repeat(50_000);
+    for (head, more) in [(post, part.as_str()), (get, get), (get, "")] {
+        let (mut client, mut connection) = pair().await;
+        let tasks = TaskTracker::new();
+        connection.lingering = Lingering::new(tasks.clone());
+        let connections = Connections::new(None, None);
+        connection.admitted = Some(connections.admit().unwrap());
+        client.write_all(head.as_bytes()).await.unwrap();
+        assert_eq!(
+            next(&mut connection, Speaks::Http1).await,
+            Ok(Came::Request)
+        );
+        let mut read = vec![0; head.len()];
+        connection.read_exact(&mut read).await.unwrap();
+        client.write_all(more.as_bytes()).await.unwrap();
+        connection.write_all(ANSWER).await.unwrap();
+        if !more.is_empty() {
+            // It has come before the end does.
+            let Wire::Clear(tcp) = connection.wire.get_ref() else {
+                panic!("it is in clear");
+            };
+            tcp.readable().await.unwrap();
+        }
+        drop(connection);
+        assert_eq!(tasks.is_empty(), more.is_empty(), "{head:?}");
+        // It is still open, and counts.
+        assert_eq!(connections.open(), usize::from(!more.is_empty()));
+        let mut answer = Vec::new();
+        let end = soon(client.read_to_end(&mut answer)).await;
+        assert_eq!(answer, ANSWER);
+        end.expect("it is told the end, and not cut off");
+        drop(client);
+        tasks.close();
+        soon(tasks.wait()).await;
+        assert_eq!(connections.open(), 0);
+    }
+}
+
+#[tokio::test]
+async fn nothing_lingers_that_was_not_answered_or_is_another_protocol() {
+    for (released, answered) in [(false, false), (true, true)] {
+        let (mut client, mut connection) = pair().await;
+        let tasks = TaskTracker::new();
+        connection.lingering = Lingering::new(tasks.clone());
+        let head = "POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\npart";
+        client.write_all(head.as_bytes()).await.unwrap();
+        assert_eq!(
+            next(&mut connection, Speaks::Http1).await,
+            Ok(Came::Request)
+        );
+        if answered {
+            connection.write_all(ANSWER).await.unwrap();
+        }
+        if released {
+            connection.release();
+        }
+        drop(connection);
+        assert!(tasks.is_empty());
+    }
+}
+
+/// The same over TLS.
+async fn secured() -> (tokio_rustls::client::TlsStream<TcpStream>, Connection) {
+    let (client, mut connection) = pair().await;
+    let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap().der().clone();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let server = rustls::ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(
+            vec![certificate.clone()],
+            rustls::pki_types::PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
+        )
+        .unwrap();
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate).unwrap();
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let given = BufWriter::with_capacity(0, Wire::Given);
+    let Wire::Clear(served) = std::mem::replace(&mut connection.wire, given).into_inner() else {
+        panic!("it is in clear");
+    };
+    let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(server));
+    let (client, served) = tokio::join!(connector.connect(name, client), acceptor.accept(served));
+    let wire = Wire::Tls(Box::new(served.unwrap()));
+    connection.wire = BufWriter::with_capacity(WRITE_BUFFER, wire);
+    (client.unwrap(), connection)
+}
+
+#[tokio::test]
+async fn what_tls_has_taken_arrives_while_nothing_more_is_written() {
+    let (mut client, mut connection) = secured().await;
+    client.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+    client.flush().await.unwrap();
+    assert_eq!(
+        next(&mut connection, Speaks::Http1).await,
+        Ok(Came::Request)
+    );
+    handed_on(&mut connection).await;
+    // Until neither the system nor TLS takes any more.
+    let part = [7; 8192];
+    let mut written = 0;
+    while let Poll::Ready(taken) =
+        poll_fn(|cx| Poll::Ready(Pin::new(&mut connection).poll_write(cx, &part))).await
+    {
+        written += taken.unwrap();
+    }
+    let mut arrived = vec![0; written];
+    let mut probe = [0; 1];
+    tokio::select! {
+        read = soon(client.read_exact(&mut arrived)) => drop(read.unwrap()),
+        read = connection.read(&mut probe) => panic!("the client sends nothing: {read:?}"),
+    }
+    assert!(arrived.iter().all(|byte| *byte == 7));
+}
+
+#[tokio::test]
 async fn another_protocol_gets_all_that_comes() {
     let (mut client, mut connection) = pair().await;
     let head = "GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n";
@@ -208,24 +401,30 @@ async fn deadlines() {
 async fn a_deadline_is_for_the_whole_head_however_much_comes_meanwhile() {
     let (mut client, mut connection) = pair().await;
     let deadlines = Deadlines {
-        head: Duration::from_millis(100),
+        head: Duration::from_secs(2),
         ..PATIENT
     };
-    let dripping = tokio::spawn(async move {
+    // Three deadlines' worth: a deadline that began anew with each byte would never pass meanwhile.
+    let dripping = async {
+        client.set_nodelay(true).unwrap();
         client.write_all(b"GET / HTTP/1.1\r\na: ").await.unwrap();
-        // As long as somebody reads.
-        while client.write_all(b"a").await.is_ok() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+        for _ in 0..600 {
+            client.write_all(b"a").await.unwrap();
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
-    });
+    };
     let large = Bounds {
         section: usize::MAX / 2,
         ..BOUNDS
     };
-    let came = connection.next(Speaks::Http1, LONG, &deadlines, &large, pending());
-    assert_eq!(came.await, Err(Lost::Slow));
-    drop(connection);
-    dripping.await.unwrap();
+    tokio::select! {
+        came = connection.next(Speaks::Http1, LONG, &deadlines, &large, pending()) => {
+            assert_eq!(came, Err(Lost::Slow));
+        }
+        () = dripping => panic!("the head may take for ever"),
+    }
+    // It was not silence that ended it.
+    assert!(connection.buffer.len() > 20);
 }
 
 #[tokio::test]
