@@ -9,9 +9,12 @@ use std::time::Duration;
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Bytes before a frame's payload (RFC 9113, section 4.1).
 const HEAD: usize = 9;
-/// Window updates that one frame of ours may have for an answer. Clients that read in small pieces
-/// send several, for the stream and for the connection.
-const UPDATES_A_FRAME: u64 = 16;
+/// Window updates and PINGs that one frame of an answer may bring about. Clients that read in small
+/// pieces send several updates, for the stream and for the connection; some measure with a PING how far
+/// away we are, as often as data comes.
+const EARNED_A_FRAME: u64 = 16;
+/// Flag of a frame that ends its stream (RFC 9113, sections 6.1 and 6.2).
+pub const END_STREAM: u8 = 1;
 /// Time over which a rate is an average.
 const BURST: Duration = Duration::from_secs(10);
 /// Time within which resets are counted.
@@ -24,6 +27,8 @@ pub struct Frame {
     pub length: u32,
     /// Type (RFC 9113, section 6).
     pub kind: u8,
+    /// Flags, which mean something else for each type.
+    pub flags: u8,
 }
 
 /// Types of frames.
@@ -34,6 +39,8 @@ pub mod kind {
     pub const HEADERS: u8 = 1;
     /// RST_STREAM.
     pub const RESET: u8 = 3;
+    /// PING.
+    pub const PING: u8 = 6;
     /// WINDOW_UPDATE.
     pub const WINDOW_UPDATE: u8 = 8;
     /// CONTINUATION.
@@ -85,10 +92,14 @@ impl Meter {
             self.have += taken;
             bytes = bytes.get(taken..).unwrap_or_default();
             if self.have == HEAD {
-                let [a, b, c, kind, ..] = self.head;
+                let [a, b, c, kind, flags, ..] = self.head;
                 let length = u32::from_be_bytes([0, a, b, c]);
                 (self.skip, self.have) = (length, 0);
-                seen(Frame { length, kind });
+                seen(Frame {
+                    length,
+                    kind,
+                    flags,
+                });
             }
         }
     }
@@ -118,8 +129,11 @@ pub struct Budget {
     rates: Rates,
     resets: Bucket,
     control: Bucket,
-    /// Window updates that were earned by frames of ours.
-    updates: u64,
+    /// Window updates and PINGs that were earned by answers.
+    earned: u64,
+    /// Answers that were sent to their end: some clients reset such a stream all the same, which calls
+    /// nothing off.
+    answered: u64,
 }
 
 impl Budget {
@@ -130,13 +144,23 @@ impl Budget {
             rates,
             resets: Bucket::default(),
             control: Bucket::default(),
-            updates: UPDATES_A_FRAME,
+            earned: EARNED_A_FRAME,
+            answered: 0,
         }
     }
 
     /// Notes a frame of ours.
-    pub fn sent(&mut self) {
-        self.updates = self.updates.saturating_add(UPDATES_A_FRAME);
+    pub fn sent(&mut self, frame: Frame) {
+        if !matches!(frame.kind, kind::DATA | kind::HEADERS) {
+            // What is sent for nothing earns nothing: a PING has an answer too.
+            return;
+        }
+        self.earned = self.earned.saturating_add(EARNED_A_FRAME);
+        if frame.flags & END_STREAM != 0 {
+            // No more than may be called off anyway, so that nobody saves up for a flood.
+            let most = u64::from(self.rates.resets);
+            self.answered = self.answered.saturating_add(1).min(most);
+        }
     }
 
     /// Judges a frame of the client's at a time after the connection's begin.
@@ -148,8 +172,12 @@ impl Budget {
         match frame.kind {
             // How many of these there may be, the library says: by streams, windows and sizes.
             kind::DATA | kind::HEADERS | kind::CONTINUATION => Ok(()),
-            kind::WINDOW_UPDATE if self.updates > 0 => {
-                self.updates -= 1;
+            kind::WINDOW_UPDATE | kind::PING if self.earned > 0 => {
+                self.earned -= 1;
+                Ok(())
+            }
+            kind::RESET if self.answered > 0 => {
+                self.answered -= 1;
                 Ok(())
             }
             kind::RESET => {

@@ -11,6 +11,7 @@ use pingora::protocols::{
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -26,12 +27,46 @@ pub(super) struct Metered {
     budget: Budget,
     started: Instant,
     excess: watch::Sender<Option<Excess>>,
+    heard: Heard,
+}
+
+/// When something came last. Clones say the same.
+#[derive(Debug, Clone)]
+pub(super) struct Heard {
+    started: Instant,
+    /// Nanoseconds later.
+    last: Arc<AtomicU64>,
+}
+
+impl Heard {
+    /// Now.
+    pub(super) fn now() -> Self {
+        Self {
+            started: Instant::now(),
+            last: Arc::default(),
+        }
+    }
+
+    /// Something has come.
+    pub(super) fn note(&self) {
+        let last = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.last.store(last, Ordering::Relaxed);
+    }
+
+    /// When that was.
+    pub(super) fn at(&self) -> Instant {
+        self.started + Duration::from_nanos(self.last.load(Ordering::Relaxed))
+    }
 }
 
 impl Metered {
-    /// The connection, and where it is said that the client has sent too much.
-    pub(super) fn new(inner: Stream, rates: Rates) -> (Self, watch::Receiver<Option<Excess>>) {
+    /// The connection, where it is said that the client has sent too much, and when it was heard of.
+    pub(super) fn new(
+        inner: Stream,
+        rates: Rates,
+    ) -> (Self, watch::Receiver<Option<Excess>>, Heard) {
         let (excess, exceeds) = watch::channel(None);
+        let heard = Heard::now();
         let this = Self {
             inner,
             received: Meter::of_client(),
@@ -39,8 +74,9 @@ impl Metered {
             budget: Budget::new(rates),
             started: Instant::now(),
             excess,
+            heard: heard.clone(),
         };
-        (this, exceeds)
+        (this, exceeds, heard)
     }
 
     fn judge(&mut self, bytes: &[u8]) {
@@ -71,7 +107,11 @@ impl AsyncRead for Metered {
         let before = buf.filled().len();
         let read = Pin::new(&mut this.inner).poll_read(cx, buf);
         if let Poll::Ready(Ok(())) = read {
-            this.judge(buf.filled().get(before..).unwrap_or_default());
+            let came = buf.filled().get(before..).unwrap_or_default();
+            if !came.is_empty() {
+                this.heard.note();
+            }
+            this.judge(came);
             if this.excess.borrow().is_some() {
                 buf.set_filled(before);
                 return Poll::Pending;
@@ -92,7 +132,9 @@ impl AsyncWrite for Metered {
         if let Poll::Ready(Ok(count)) = &written {
             let budget = &mut this.budget;
             this.sent
-                .feed(buf.get(..*count).unwrap_or_default(), |_| budget.sent());
+                .feed(buf.get(..*count).unwrap_or_default(), |frame| {
+                    budget.sent(frame)
+                });
         }
         written
     }
@@ -109,7 +151,9 @@ impl AsyncWrite for Metered {
             for buf in bufs {
                 let part = left.min(buf.len());
                 this.sent
-                    .feed(buf.get(..part).unwrap_or_default(), |_| budget.sent());
+                    .feed(buf.get(..part).unwrap_or_default(), |frame| {
+                        budget.sent(frame)
+                    });
                 left -= part;
             }
         }

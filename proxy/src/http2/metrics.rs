@@ -38,6 +38,13 @@ pub struct EndLabels {
     pub end: End,
 }
 
+/// Labels of a head that is refused.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct HeadLabels {
+    /// With what status.
+    pub status: u16,
+}
+
 /// Counters of HTTP/2.
 #[derive(Debug, Clone, Default)]
 pub struct Http2Metrics {
@@ -47,6 +54,8 @@ pub struct Http2Metrics {
     pub ended: Family<EndLabels, Counter>,
     /// Requests refused since so many were under way that the client had called off.
     pub refused: Counter,
+    /// Requests refused for their heads.
+    pub heads: Family<HeadLabels, Counter>,
 }
 
 impl Http2Metrics {
@@ -69,6 +78,11 @@ impl Http2Metrics {
             "http2_streams_refused",
             "HTTP/2 requests refused while too many that were called off had not ended",
             this.refused.clone(),
+        );
+        registry.register(
+            "http2_heads_refused",
+            "HTTP/2 requests refused since their heads are none over HTTP/1, or too large, by status",
+            this.heads.clone(),
         );
         this
     }

@@ -2,9 +2,10 @@
 
 use super::Http2;
 use super::meter::Excess;
-use super::metered::Metered;
-use super::metrics::{End, Open};
+use super::metered::{Heard, Metered};
+use super::metrics::{End, HeadLabels, Open};
 use super::stream;
+use crate::metrics::By;
 use crate::tls;
 use bytes::Bytes;
 use h2::{Ping, PingPong, Reason};
@@ -50,7 +51,7 @@ where
         proxy_digest: stream.get_proxy_digest(),
         socket_digest: stream.get_socket_digest(),
     });
-    let (stream, mut exceeds) = Metered::new(stream, limits.rates);
+    let (stream, mut exceeds, heard) = Metered::new(stream, limits.rates);
     let begun = timeout(BEGIN, handshake(Box::new(stream), Some(limits.options()))).await;
     let Ok(Ok(mut connection)) = begun else {
         metrics.ended(End::Handshake);
@@ -59,20 +60,25 @@ where
     let active = Arc::<Active>::default();
     let most = UNDER_WAY.saturating_mul(usize::try_from(limits.streams).unwrap_or(usize::MAX));
     let mut malformed = 0;
-    // Once it has been told to leave: how that is to be counted, and how long it may take.
-    let mut leaving: Option<(End, Option<Instant>)> = None;
+    // Once it has been told to leave: how that is to be counted.
+    let mut leaving: Option<End> = None;
     if *shutdown.borrow() {
         connection.graceful_shutdown();
-        leaving = Some((End::Stopped, None));
+        leaving = Some(End::Stopped);
     }
-    let mut alive = std::pin::pin!(alive(connection.ping_pong(), active.clone(), limits.ping));
+    let pings = connection.ping_pong();
+    let mut alive = std::pin::pin!(alive(pings, active.clone(), heard, limits.ping));
     let end = loop {
-        let left_by = leaving.and_then(|(_, by)| by);
+        // Told to leave, it may end what it has begun, and then has a moment to go.
+        let unused = match leaving {
+            Some(_) => LEAVE,
+            None => limits.idle,
+        };
         let accepted = tokio::select! {
             biased;
             changed = shutdown.changed(), if leaving.is_none() => {
                 connection.graceful_shutdown();
-                leaving = Some((End::Stopped, None));
+                leaving = Some(End::Stopped);
                 if changed.is_err() {
                     tracing::debug!("nobody is left to say when to stop");
                 }
@@ -86,10 +92,12 @@ where
                 };
             }
             () = &mut alive => break End::Silent,
-            () = until(left_by), if left_by.is_some() => break End::Idle,
-            () = idle(&active, limits.idle), if leaving.is_none() => {
+            () = idle(&active, unused) => {
+                if let Some(end) = leaving {
+                    break end;
+                }
                 connection.graceful_shutdown();
-                leaving = Some((End::Idle, Some(Instant::now() + LEAVE)));
+                leaving = Some(End::Idle);
                 continue;
             }
             accepted = HttpSession::from_h2_conn(&mut connection, digest.clone()) => accepted,
@@ -97,6 +105,12 @@ where
         match accepted {
             Ok(Some(H2Accept::Session(mut session))) => {
                 if let Some(status) = limits.refusal(session.req_header()) {
+                    metrics
+                        .heads
+                        .get_or_create(&HeadLabels {
+                            status: status.as_u16(),
+                        })
+                        .inc();
                     refuse(&mut session, status);
                     continue;
                 }
@@ -123,7 +137,7 @@ where
                     break End::Malformed;
                 }
             }
-            Ok(None) => break leaving.map_or(End::Closed, |(end, _)| end),
+            Ok(None) => break leaving.unwrap_or(End::Closed),
             Err(error) => break broken(&error),
         }
     };
@@ -138,8 +152,16 @@ where
     let _ = timeout(LEAVE, closed(&mut connection)).await;
 }
 
-/// Answers without a body.
+/// Answers without a body, and leaves a line.
 fn refuse(session: &mut HttpSession, status: StatusCode) {
+    let client = session.client_addr().and_then(|client| client.as_inet());
+    tracing::info!(
+        target: "access",
+        client = ?client.map(std::net::SocketAddr::ip),
+        status = status.as_u16(),
+        by = ?By::Proxy,
+        "not a request"
+    );
     let answer = ResponseHeader::build(status, None);
     let told = answer.and_then(|answer| session.write_response_header(Box::new(answer), true));
     if let Err(error) = told {
@@ -164,26 +186,34 @@ async fn closed(connection: &mut Connection) {
     let _ = std::future::poll_fn(|cx| connection.poll_closed(cx)).await;
 }
 
-async fn until(when: Option<Instant>) {
-    match when {
-        Some(when) => sleep_until(when).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Returns once the client does not say that it is there. It is asked while it has requests open: a
-/// stream without events does not show by itself that nobody is left to read it.
-async fn alive(pings: Option<PingPong>, active: Arc<Active>, every: Duration) {
+/// Returns once the client does not say that it is there. It is asked while it has requests open and is
+/// silent: a stream without events does not show by itself that nobody is left to read it. Whatever it
+/// sends is an answer: on a slow way what it was asked stands behind much else.
+async fn alive(pings: Option<PingPong>, active: Arc<Active>, heard: Heard, every: Duration) {
     let Some(mut pings) = pings.filter(|_| !every.is_zero()) else {
         return std::future::pending().await;
     };
+    // Whether its answer to a PING is still to come: it is asked once at a time.
+    let mut asked = false;
     loop {
-        sleep(every).await;
-        if active.count() == 0 {
+        let silent = heard.at() + every;
+        if Instant::now() < silent {
+            sleep_until(silent).await;
             continue;
         }
-        if !matches!(timeout(PONG, pings.ping(Ping::opaque())).await, Ok(Ok(_))) {
+        if active.count() == 0 {
+            sleep(every).await;
+            continue;
+        }
+        if !asked && pings.send_ping(Ping::opaque()).is_err() {
             return;
+        }
+        let since = Instant::now();
+        match timeout(PONG, std::future::poll_fn(|cx| pings.poll_pong(cx))).await {
+            Ok(Ok(_)) => asked = false,
+            Ok(Err(_)) => return,
+            Err(_) if heard.at() > since => asked = true,
+            Err(_) => return,
         }
     }
 }
@@ -223,5 +253,61 @@ impl Drop for Guard {
         if self.0.count.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.none.notify_one();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::meter::{Meter, PREFACE, kind};
+    use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_is_asked_only_in_silence_and_whatever_it_says_is_an_answer() {
+        const EVERY: Duration = Duration::from_secs(30);
+        let (served, mut client) = tokio::io::duplex(64 * 1024);
+        let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+        let begin = [PREFACE, &settings].concat();
+        client.write_all(&begin).await.unwrap();
+        let mut connection = h2::server::handshake(served).await.unwrap();
+        let pings = connection.ping_pong();
+        tokio::spawn(async move {
+            let _: Option<Result<(http::Request<h2::RecvStream>, _), _>> =
+                connection.accept().await;
+        });
+        // It answers no PING.
+        let asked = Arc::<AtomicUsize>::default();
+        let count = asked.clone();
+        tokio::spawn(async move {
+            let (mut meter, mut bytes) = (Meter::of_server(), [0; 1024]);
+            while let Ok(came @ 1..) = client.read(&mut bytes).await {
+                meter.feed(&bytes[..came], |frame| {
+                    count.fetch_add(usize::from(frame.kind == kind::PING), Ordering::SeqCst);
+                });
+            }
+        });
+        let active = Arc::<Active>::default();
+        let request = active.begin();
+        let heard = Heard::now();
+        let alive = tokio::spawn(alive(pings, active.clone(), heard.clone(), EVERY));
+        for _ in 0..20 {
+            sleep(EVERY / 2).await;
+            heard.note();
+        }
+        assert_eq!(asked.load(Ordering::SeqCst), 0);
+        // Each time it is asked, it says something else.
+        for _ in 0..20 {
+            sleep(EVERY + PONG / 2).await;
+            heard.note();
+            assert_eq!(asked.load(Ordering::SeqCst), 1, "once at a time");
+        }
+        assert!(!alive.is_finished());
+        // Without a request it may say nothing, and with one it may not.
+        drop(request);
+        sleep(100 * EVERY).await;
+        assert!(!alive.is_finished());
+        let _request = active.begin();
+        sleep(2 * EVERY + 2 * PONG).await;
+        assert!(alive.is_finished());
     }
 }

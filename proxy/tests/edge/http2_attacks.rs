@@ -385,3 +385,66 @@ async fn idle_connections_are_cheap_and_end() {
     assert!(ended(&stage, "Idle").await >= count);
     others_are_served(&stage).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heads_that_are_refused_leave_a_record() {
+    let stage = Stage::with(&["--h2c", "--max-target-bytes=1000", "--max-headers=20"]).await;
+    let browser = Browser::of(&stage);
+    let mut client = Http2::open(stage.address).await;
+    let long = format!("/{}", "a".repeat(1000));
+    let mut many = browser.fields("GET", "/");
+    many.extend([(&b"x-a"[..], &b"b"[..]); 20]);
+    for (fields, status) in [
+        (browser.fields("GET", "?a"), 400),
+        (browser.fields("GET", &long), 414),
+        (many, 431),
+    ] {
+        let asked = client.request(&fields, END_STREAM).await;
+        assert_eq!(client.fate(asked).await, Fate::Answered(status));
+        let count = format!("nogoo9_proxy_http2_heads_refused_total{{status=\"{status}\"}} 1\n");
+        let metrics = stage.metrics().await;
+        assert!(metrics.contains(&count), "{metrics}");
+        let line = format!("access: not a request client=Some(127.0.0.1) status={status} by=Proxy");
+        eventually("its line", || async { stage.log().contains(&line) }).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_comes_as_its_connection_is_to_end_is_answered() {
+    let stage = Stage::with(&["--h2c", "--h2-idle-timeout=1"]).await;
+    let (app, _) = stage.serving("app", "dev", 1).await;
+    let browser = Browser::of(&stage);
+    let mut client = Http2::open(stage.address).await;
+    while client.read().await.expect("no GOAWAY came").kind != GOAWAY {}
+    let slow = browser.fields("GET", "/slow");
+    let asked = client.request(&slow, END_STREAM).await;
+    eventually("the request", || async { app.requests() == 1 }).await;
+    // Others that are idle later have been ended altogether.
+    let mut other = Http2::open(stage.address).await;
+    assert_eq!(other.end().await, Some(0));
+    app.release();
+    assert_eq!(client.fate(asked).await, Fate::Answered(200));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_is_silent_does_not_keep_a_proxy_from_stopping() {
+    let mut stage = Stage::with(&["--h2c", "--drain=1", "--stop-timeout=3600"]).await;
+    let (app, _) = stage.serving("app", "dev", 1).await;
+    let browser = Browser::of(&stage);
+    // Neither says a word to its GOAWAY; one still waits for an answer.
+    let _silent = Http2::open(stage.address).await;
+    let mut busy = Http2::open(stage.address).await;
+    let slow = browser.fields("GET", "/slow");
+    let asked = busy.request(&slow, END_STREAM).await;
+    eventually("the request", || async { app.requests() == 1 }).await;
+    stage.signal("TERM");
+    eventually("the end of the silent one", || async {
+        stage.metric("http2_connections_open").await == 1
+    })
+    .await;
+    assert!(stage.child.try_wait().unwrap().is_none());
+    app.release();
+    assert_eq!(busy.fate(asked).await, Fate::Answered(200));
+    let ended = tokio::time::timeout(crate::PATIENCE, stage.child.wait());
+    assert!(ended.await.expect("it did not end").unwrap().success());
+}

@@ -10,7 +10,7 @@ fn bytes(frames: &[Frame]) -> Vec<u8> {
     let mut all = Vec::new();
     for frame in frames {
         let [_, a, b, c] = frame.length.to_be_bytes();
-        all.extend([a, b, c, frame.kind, 0, 0, 0, 0, 1]);
+        all.extend([a, b, c, frame.kind, frame.flags, 0, 0, 0, 1]);
         // What looks like heads of frames is none of them.
         all.extend((0..frame.length).map(|n| (n % 4) as u8));
     }
@@ -18,18 +18,26 @@ fn bytes(frames: &[Frame]) -> Vec<u8> {
 }
 
 fn frame(kind: u8) -> Frame {
-    Frame { length: 0, kind }
+    flagged(kind, 0)
+}
+
+fn flagged(kind: u8, flags: u8) -> Frame {
+    Frame {
+        length: 0,
+        kind,
+        flags,
+    }
 }
 
 proptest! {
     #[test]
     fn frames_are_found_however_they_are_cut(
-        frames in proptest::collection::vec((0_u32..600, any::<u8>()), 0..20),
+        frames in proptest::collection::vec((0_u32..600, any::<u8>(), any::<u8>()), 0..20),
         cuts in proptest::collection::vec(1_usize..40, 1..200),
     ) {
         let frames: Vec<Frame> = frames
             .into_iter()
-            .map(|(length, kind)| Frame { length, kind })
+            .map(|(length, kind, flags)| Frame { length, kind, flags })
             .collect();
         let all = [PREFACE, &bytes(&frames)].concat();
         let mut meter = Meter::of_client();
@@ -108,8 +116,8 @@ fn resets_within_a_minute() {
 
 #[test]
 fn frames_that_carry_nothing() {
-    // PRIORITY, SETTINGS, PING, GOAWAY, PRIORITY_UPDATE, unknown.
-    for kind in [2, 4, 6, 7, 16, 255] {
+    // PRIORITY, SETTINGS, GOAWAY, PRIORITY_UPDATE, unknown.
+    for kind in [2, 4, 7, 16, 255] {
         let mut budget = Budget::new(RATES);
         let mut send =
             |milliseconds| budget.received(frame(kind), Duration::from_millis(milliseconds));
@@ -123,21 +131,49 @@ fn frames_that_carry_nothing() {
 }
 
 #[test]
-fn window_updates_are_earned() {
-    let mut budget = Budget::new(RATES);
-    let flood = |budget: &mut Budget| {
-        let mut passed = 0;
-        while budget
-            .received(frame(kind::WINDOW_UPDATE), Duration::ZERO)
-            .is_ok()
-        {
-            passed += 1;
+fn window_updates_and_pings_are_earned_by_answers() {
+    for asked in [kind::WINDOW_UPDATE, kind::PING] {
+        let mut budget = Budget::new(RATES);
+        let flood = |budget: &mut Budget| {
+            let mut passed = 0;
+            while budget.received(frame(asked), Duration::ZERO).is_ok() {
+                passed += 1;
+            }
+            passed
+        };
+        assert_eq!(flood(&mut budget), EARNED_A_FRAME + 20);
+        assert_eq!(flood(&mut budget), 0);
+        budget.sent(frame(kind::HEADERS));
+        budget.sent(frame(kind::DATA));
+        assert_eq!(flood(&mut budget), 2 * EARNED_A_FRAME);
+        // Nor is anything earned by what only answers frames like these.
+        for kind in [4, kind::PING, kind::WINDOW_UPDATE, kind::RESET] {
+            budget.sent(flagged(kind, 1));
         }
-        passed
-    };
-    assert_eq!(flood(&mut budget), UPDATES_A_FRAME + 20);
-    assert_eq!(flood(&mut budget), 0);
-    budget.sent();
-    budget.sent();
-    assert_eq!(flood(&mut budget), 2 * UPDATES_A_FRAME);
+        assert_eq!(flood(&mut budget), 0);
+    }
+}
+
+#[test]
+fn a_reset_of_what_was_answered_calls_nothing_off() {
+    let mut budget = Budget::new(RATES);
+    let reset = |budget: &mut Budget| budget.received(frame(kind::RESET), Duration::ZERO);
+    for _ in 0..1000 {
+        budget.sent(frame(kind::HEADERS));
+        budget.sent(flagged(kind::DATA, END_STREAM));
+        assert_eq!(reset(&mut budget), Ok(()));
+        budget.sent(flagged(kind::HEADERS, END_STREAM));
+        assert_eq!(reset(&mut budget), Ok(()));
+    }
+    // Nothing was used up, and no more can be saved up than as many again.
+    for _ in 0..1000 {
+        budget.sent(flagged(kind::DATA, END_STREAM));
+    }
+    for _ in 0..2 * RATES.resets {
+        assert_eq!(reset(&mut budget), Ok(()));
+    }
+    assert_eq!(reset(&mut budget), Err(Excess::Resets));
+    // Our own resets are no answers.
+    budget.sent(flagged(kind::RESET, END_STREAM));
+    assert_eq!(reset(&mut budget), Err(Excess::Resets));
 }
