@@ -6,10 +6,14 @@
 
 use super::count::Admitted;
 use super::wire::Wire;
+use std::future::poll_fn;
 use std::io;
+use std::mem::MaybeUninit;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufWriter};
+use tokio::io::{AsyncRead, AsyncWriteExt as _, BufWriter, ReadBuf};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
@@ -62,7 +66,15 @@ impl Lingering {
 pub(super) async fn out(wire: &mut BufWriter<Wire>) -> io::Result<()> {
     // Where TLS is, this also says that nothing is cut off.
     wire.shutdown().await?;
-    let mut dropped = [0; CHUNK];
-    while wire.read(&mut dropped).await? > 0 {}
+    while poll_fn(|cx| poll_drop(wire, cx)).await? > 0 {}
     Ok(())
+}
+
+/// Reads what is there, and drops it: into the stack, since each connection's task has room for all that
+/// it may come to.
+fn poll_drop(wire: &mut BufWriter<Wire>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    let mut dropped = [MaybeUninit::uninit(); CHUNK];
+    let mut dropped = ReadBuf::uninit(&mut dropped);
+    ready!(Pin::new(wire).poll_read(cx, &mut dropped))?;
+    Poll::Ready(Ok(dropped.filled().len()))
 }

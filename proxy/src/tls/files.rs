@@ -75,16 +75,20 @@ impl Written {
     }
 }
 
+/// Certificates by name, each as it is written, or why it cannot be read.
+pub(super) type All = BTreeMap<String, Result<Written, Unreadable>>;
+
 impl Source {
-    /// All that is there, by name; the one that was named by itself has the least name.
+    /// All that is there, by name, or why one cannot be read; the one that was named by itself has the
+    /// least name.
     ///
     /// # Errors
-    /// A file that cannot be read.
-    pub(super) fn written(&self) -> Result<BTreeMap<String, Written>, Unreadable> {
+    /// The folder cannot be read, or has too many.
+    pub(super) fn written(&self) -> Result<All, Unreadable> {
         let mut all = BTreeMap::new();
         if let Some((chain, key)) = &self.alone {
             // Nothing comes in front of it, since names of files are not empty.
-            all.insert(String::new(), pair(chain, key)?);
+            all.insert(String::new(), pair(chain, key));
         }
         let Some(folder) = &self.folder else {
             return Ok(all);
@@ -107,7 +111,7 @@ impl Source {
                 continue;
             };
             if !path.is_dir() || chain.exists() {
-                all.insert(name.to_owned(), pair(&chain, &key)?);
+                all.insert(name.to_owned(), pair(&chain, &key));
             }
             if all.len() > MOST {
                 return Err(Unreadable::TooMany);

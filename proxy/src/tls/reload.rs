@@ -39,6 +39,7 @@ impl Store {
         let mut known = BTreeMap::new();
         for (name, written) in source.written()? {
             let shown = shown_name(&name);
+            let written = written?;
             let certificate = written.read(shown).map_err(|bad| Unreadable::Bad {
                 name: shown.to_owned(),
                 bad,
@@ -93,6 +94,16 @@ impl Store {
         known.retain(|name, _| written.contains_key(name));
         let mut changed = known.len() != before;
         for (name, written) in &written {
+            let written = match written {
+                Ok(written) => written,
+                Err(error) => {
+                    // One that is being written; or whose key may not be read, which the next look
+                    // tells too.
+                    self.metrics.loaded(Loaded::Kept);
+                    tracing::warn!(certificate = shown_name(name), %error, "a certificate cannot be read, the one before stays in use");
+                    continue;
+                }
+            };
             let seen = written.fingerprint();
             let old = known.get(name);
             if old.is_some_and(|old| old.seen == seen) {
@@ -130,4 +141,56 @@ impl Store {
 fn in_use(known: &BTreeMap<String, Known>) -> Vec<Arc<Certificate>> {
     let all = known.values();
     all.filter_map(|known| known.certificate.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn write(folder: &Path, name: &str, until: i32) {
+        let mut params = rcgen::CertificateParams::new(vec![format!("{name}.test")]).unwrap();
+        params.not_after = rcgen::date_time_ymd(until, 1, 1);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let chain = params.self_signed(&key).unwrap().pem();
+        std::fs::write(folder.join(format!("{name}.crt")), chain).unwrap();
+        std::fs::write(folder.join(format!("{name}.key")), key.serialize_pem()).unwrap();
+    }
+
+    #[test]
+    fn one_that_cannot_be_read_stays_and_keeps_no_other_from_changing() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            write(folder.path(), name, 2050);
+        }
+        let source = Source {
+            alone: None,
+            folder: Some(folder.path().to_owned()),
+        };
+        let store = Store::open(source.clone(), TlsMetrics::default()).unwrap();
+        let ends = |store: &Store, name: &str| {
+            let current = store.current();
+            current
+                .find(&format!("{name}.test"))
+                .map(|found| found.ends)
+        };
+        let (before, after) = (ends(&store, "a").unwrap(), 2_556_144_000);
+        for name in ["a", "b", "c"] {
+            write(folder.path(), name, 2051);
+        }
+        std::fs::remove_file(folder.path().join("b.key")).unwrap();
+        store.look();
+        assert_eq!(ends(&store, "a"), Some(after));
+        assert_eq!(ends(&store, "b"), Some(before));
+        assert_eq!(ends(&store, "c"), Some(after));
+        // A proxy that starts is told.
+        let error = Store::open(source, TlsMetrics::default()).unwrap_err();
+        assert!(error.to_string().contains("b.key"), "{error}");
+        write(folder.path(), "b", 2051);
+        std::fs::remove_file(folder.path().join("c.crt")).unwrap();
+        store.look();
+        assert_eq!(ends(&store, "b"), Some(after));
+        // What is there no more goes.
+        assert_eq!(ends(&store, "c"), None);
+    }
 }

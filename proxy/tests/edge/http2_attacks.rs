@@ -428,7 +428,7 @@ async fn a_request_that_comes_as_its_connection_is_to_end_is_answered() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_is_silent_does_not_keep_a_proxy_from_stopping() {
-    let mut stage = Stage::with(&["--h2c", "--drain=1", "--stop-timeout=3600"]).await;
+    let mut stage = Stage::with(&["--h2c", "--drain=1", "--stop-timeout=300"]).await;
     let (app, _) = stage.serving("app", "dev", 1).await;
     let browser = Browser::of(&stage);
     // Neither says a word to its GOAWAY; one still waits for an answer.
