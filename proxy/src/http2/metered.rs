@@ -133,7 +133,7 @@ impl AsyncWrite for Metered {
             let budget = &mut this.budget;
             this.sent
                 .feed(buf.get(..*count).unwrap_or_default(), |frame| {
-                    budget.sent(frame)
+                    budget.sent(frame);
                 });
         }
         written
@@ -152,7 +152,7 @@ impl AsyncWrite for Metered {
                 let part = left.min(buf.len());
                 this.sent
                     .feed(buf.get(..part).unwrap_or_default(), |frame| {
-                        budget.sent(frame)
+                        budget.sent(frame);
                     });
                 left -= part;
             }
