@@ -1,7 +1,7 @@
 //! What control asks: `/routes` and `/sessions`, behind the shared token.
 
 use crate::sessions::Sessions;
-use crate::table::Table;
+use crate::table::{Backend, Route, Table};
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::routing::get;
@@ -10,6 +10,7 @@ use nogoo9_model::wire;
 use nogoo9_runtime::admin::bearer;
 use nogoo9_runtime::secret::Secret;
 use serde::Deserialize;
+use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 #[derive(Debug, Clone)]
@@ -47,12 +48,16 @@ async fn open(
         return Err((StatusCode::SERVICE_UNAVAILABLE, why));
     }
     // The route first: see the module `sessions` for why the order matters.
-    let active = facts
-        .table
-        .get(&which.workspace)
-        .and_then(|workspace| workspace.route().active().map(|pod| pod.uid.to_string()));
+    let workspace = facts.table.get(&which.workspace);
+    let route = workspace.as_ref().map(|workspace| workspace.route());
     fence(Ordering::SeqCst);
-    Ok(Json(facts.sessions.to_wire(&which.workspace, active)))
+    let route = route.as_deref();
+    let uid = |pod: &Arc<Backend>| pod.uid.to_string();
+    Ok(Json(wire::Sessions {
+        active: route.and_then(Route::active).map(uid),
+        spare: route.into_iter().flat_map(Route::spare).map(uid).collect(),
+        ..facts.sessions.to_wire(&which.workspace)
+    }))
 }
 
 #[cfg(test)]

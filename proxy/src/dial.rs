@@ -98,18 +98,17 @@ impl Attempts {
                 .find(|(uid, _)| *uid == pod.uid)
                 .map_or(0, |(_, times)| *times)
         };
-        let mut pods = route.backends.iter();
-        if let Some(active) = pods.next() {
+        if let Some(active) = route.active() {
             match failures(active) {
                 0 => return Next::Dial(active.clone(), Duration::ZERO),
                 1 => return Next::Dial(active.clone(), BACK_OFF),
-                _ if !active.candidate => return Next::Hold,
                 _ => {}
             }
         }
-        let mut untried = pods.filter(|pod| !self.ever.contains(&pod.uid));
-        untried
-            .next()
+        let untried = |pod: &&Arc<Backend>| !self.ever.contains(&pod.uid);
+        route
+            .spare()
+            .find(untried)
             .map_or(Next::Hold, |pod| Next::Dial(pod.clone(), Duration::ZERO))
     }
 }

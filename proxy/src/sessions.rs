@@ -226,10 +226,10 @@ impl Sessions {
         all.into_iter().map(|(_, socket)| socket).collect()
     }
 
-    /// Open sessions of one workspace that had data lately, by pod; with the active pod as the
-    /// caller read it *before* this.
+    /// Open sessions of one workspace that had data lately, by pod. Where requests go is for the caller
+    /// to add, who has to read it *before* this.
     #[must_use]
-    pub fn to_wire(&self, workspace: &str, active: Option<String>) -> wire::Sessions {
+    pub fn to_wire(&self, workspace: &str) -> wire::Sessions {
         let now = self.clock();
         let mut sessions: BTreeMap<String, u32> = BTreeMap::new();
         let mut requests: BTreeMap<String, u32> = BTreeMap::new();
@@ -248,9 +248,9 @@ impl Sessions {
         drop(shard);
         wire::Sessions {
             version: wire::VERSION,
-            active,
             sessions,
             requests,
+            ..wire::Sessions::default()
         }
     }
 

@@ -154,6 +154,13 @@ impl Route {
         self.backends.first()
     }
 
+    /// The pods that new requests go to while the active one cannot be reached, best first: the others,
+    /// while that one is the candidate of an upgrade.
+    pub fn spare(&self) -> impl Iterator<Item = &Arc<Backend>> {
+        let candidate = self.active().is_some_and(|active| active.candidate);
+        self.backends.iter().skip(1).filter(move |_| candidate)
+    }
+
     /// Whether requests may go to that pod at that address.
     #[must_use]
     pub fn reaches(&self, pod: &Backend) -> bool {

@@ -12,6 +12,7 @@ use data_encoding::BASE64;
 use http::Method;
 use nogoo9_model::record::Desired;
 use nogoo9_model::upgrade::ProxyReport;
+use nogoo9_model::wire::Sessions;
 use serde_json::{Value, json};
 
 /// What is broken.
@@ -49,12 +50,14 @@ pub(crate) enum Bite {
     SilenceIsConsent,
     /// What is open on pods is not told.
     SessionsForgotten,
+    /// That a proxy may still send requests to the original is not told.
+    SpareForgotten,
     /// Whoever reads a record does not see that its upgrade was called off.
     CancelForgotten,
 }
 
 impl Bite {
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::NoDeletePreconditions,
         Self::NoRecordPrecondition,
         Self::DeleteBeforeCommit,
@@ -71,6 +74,7 @@ impl Bite {
         Self::RandomNames,
         Self::SilenceIsConsent,
         Self::SessionsForgotten,
+        Self::SpareForgotten,
         Self::CancelForgotten,
     ];
 
@@ -103,6 +107,7 @@ impl Bite {
             Self::OwnerLost | Self::GenerationLost => &["beside", "evicted"],
             Self::RecordFirst => &["beside-deleted"],
             Self::SilenceIsConsent | Self::SessionsForgotten => &["drained", "quiesced"],
+            Self::SpareForgotten => &["drained"],
             Self::CancelForgotten => &["beside-cancelled-waiting", "recreate-cancelled"],
         }
     }
@@ -156,14 +161,12 @@ impl Bite {
         match self {
             Self::SilenceIsConsent => reports.retain(|report| report.answer.is_some()),
             Self::SessionsForgotten => {
-                for said in reports
-                    .iter_mut()
-                    .filter_map(|report| report.answer.as_mut())
-                {
+                for said in answers(reports) {
                     said.sessions.clear();
                     said.requests.clear();
                 }
             }
+            Self::SpareForgotten => answers(reports).for_each(|said| said.spare.clear()),
             _ => {}
         }
     }
@@ -258,6 +261,13 @@ impl Bite {
             _ => {}
         }
     }
+}
+
+/// What the proxies said that gave an answer.
+fn answers(reports: &mut [ProxyReport]) -> impl Iterator<Item = &mut Sessions> {
+    reports
+        .iter_mut()
+        .filter_map(|report| report.answer.as_mut())
 }
 
 fn forget_version(object: &mut Value) {

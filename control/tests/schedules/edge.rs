@@ -8,7 +8,7 @@ use crate::kubelet::uid;
 use crate::laws::view;
 use crate::rng::Rng;
 use nogoo9_control::upgrade::Reports;
-use nogoo9_model::pod::{Phase, PodView};
+use nogoo9_model::pod::{Phase, PodView, UpgradeState};
 use nogoo9_model::select;
 use nogoo9_model::upgrade::ProxyReport;
 use nogoo9_model::wire::{Sessions, VERSION};
@@ -55,6 +55,16 @@ impl Proxy {
         select::active(pods.filter(|pod| pod.workspace == workspace))
     }
 
+    /// Where a session goes if the active pod is a candidate that cannot be reached.
+    fn spare(&self, workspace: &str) -> Option<&PodView> {
+        let active = self.active(workspace)?;
+        let pods = self.pods.values().filter(|pod| {
+            pod.workspace == workspace && pod.uid != active.uid && select::is_routable(pod)
+        });
+        pods.filter(|_| active.state == UpgradeState::Candidate)
+            .max_by_key(|pod| select::order(pod))
+    }
+
     fn says(&self, workspace: &str) -> Sessions {
         let count = |which: fn(&Session) -> bool| {
             let mut counts = BTreeMap::new();
@@ -66,6 +76,7 @@ impl Proxy {
         Sessions {
             version: VERSION,
             active: self.active(workspace).map(|pod| pod.uid.clone()),
+            spare: Vec::from_iter(self.spare(workspace).map(|pod| pod.uid.clone())),
             sessions: count(|_| true),
             requests: count(|session| session.request),
         }
@@ -183,8 +194,11 @@ impl Edge {
             None => proxy.pods.remove(&event.uid),
         };
         let active = proxy.active(&event.workspace).map(|pod| pod.uid.clone());
-        let mut told = format!("proxy {place}: routes to {active:?}");
-        if let Some(pod) = active.filter(|uid| self.there.contains(uid))
+        let spare = proxy.spare(&event.workspace).map(|pod| pod.uid.clone());
+        let mut told = format!("proxy {place}: routes to {active:?}, else to {spare:?}");
+        let unreachable = spare.is_some() && self.rng.chance(200);
+        let goes_to = if unreachable { spare } else { active };
+        if let Some(pod) = goes_to.filter(|uid| self.there.contains(uid))
             && proxy.openings > 0
             && self.rng.chance(500)
         {

@@ -350,8 +350,8 @@ fn unused(
         let Some(said) = answer else {
             return Err(format!("{proxy} gave no answer"));
         };
-        if said.active.as_deref() == Some(pod) {
-            return Err(format!("{proxy} routes to it"));
+        if said.active.iter().chain(&said.spare).any(|uid| uid == pod) {
+            return Err(format!("{proxy} routes to it, or may"));
         }
         if open(said).get(pod).is_some_and(|count| *count > 0) {
             return Err(format!("something is open on it through {proxy}"));

@@ -33,6 +33,7 @@
 //! | `RandomNames` | pods are left over, or it never settles |
 //! | `SilenceIsConsent` | a pod is deleted of which a silent proxy may know more |
 //! | `SessionsForgotten` | a pod is deleted on which something is open |
+//! | `SpareForgotten` | a pod is deleted that a proxy may still send requests to |
 //! | `CancelForgotten` | an upgrade that was called off succeeds |
 //!
 //! # How many

@@ -29,7 +29,7 @@ pub struct Route {
     pub pod: Option<String>,
 }
 
-/// Answer of `GET /sessions?workspace=ID`: one workspace's active pod and open sessions.
+/// Answer of `GET /sessions?workspace=ID`: where one workspace's requests go, and its open sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Sessions {
@@ -38,6 +38,10 @@ pub struct Sessions {
     /// Uid of the pod that new requests go to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active: Option<String>,
+    /// Uids of the pods that new requests go to while the active one cannot be reached: none once the
+    /// sender knows of the commit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spare: Vec<String>,
     /// Open sessions by pod uid: WebSockets, streams and requests with data in the last 10 minutes.
     pub sessions: BTreeMap<String, u32>,
     /// Of those, the plain HTTP requests that are being answered, by pod uid: what a recreate lets

@@ -12,14 +12,13 @@ fn counts_by_pod_while_entered() {
     let _b = sessions.enter(&dev, &old, Kind::Socket);
     let _c = sessions.enter(&dev, &new, Kind::Request);
     let _other = sessions.enter(&Arc::from("other"), &new, Kind::Request);
-    let seen = sessions.to_wire("dev", Some("new".to_owned()));
+    let seen = sessions.to_wire("dev");
     assert_eq!(
         seen.sessions,
         BTreeMap::from([("old".to_owned(), 2), ("new".to_owned(), 1)])
     );
-    assert_eq!(seen.active.as_deref(), Some("new"));
     drop(a);
-    assert_eq!(sessions.to_wire("dev", None).sessions.get("old"), Some(&1));
+    assert_eq!(sessions.to_wire("dev").sessions.get("old"), Some(&1));
     assert_eq!(
         (sessions.count(Kind::Request), sessions.count(Kind::Socket)),
         (2, 1)
@@ -38,7 +37,7 @@ fn requests_are_counted_apart_until_they_are_idle_streams() {
     let _socket = sessions.enter(&dev, &old, Kind::Socket);
     let request = sessions.enter(&dev, &old, Kind::Request);
     let _other = sessions.enter(&dev, &new, Kind::Request);
-    let counted = || sessions.to_wire("dev", None).requests.get("old").copied();
+    let counted = || sessions.to_wire("dev").requests.get("old").copied();
     assert_eq!(counted(), Some(1), "not the socket");
     silent(&request);
     assert_eq!(counted(), Some(1), "a slow answer is no stream");
@@ -46,11 +45,11 @@ fn requests_are_counted_apart_until_they_are_idle_streams() {
     assert_eq!(counted(), Some(1), "it is being answered");
     silent(&request);
     assert_eq!(counted(), None, "a stream between two events");
-    assert_eq!(sessions.to_wire("dev", None).sessions.get("old"), Some(&2));
+    assert_eq!(sessions.to_wire("dev").sessions.get("old"), Some(&2));
     request.data();
     assert_eq!(counted(), Some(1));
     drop(request);
-    let left = sessions.to_wire("dev", None).requests;
+    let left = sessions.to_wire("dev").requests;
     assert_eq!(left, BTreeMap::from([("new".to_owned(), 1)]));
 }
 
@@ -71,9 +70,9 @@ fn silent_sessions_do_not_count() {
     let sessions = old_registry(Duration::from_secs(660));
     let entered = sessions.enter(&dev, &old, Kind::Socket);
     entered.open.last_data.store(0, Ordering::Relaxed);
-    assert!(sessions.to_wire("dev", None).sessions.is_empty());
+    assert!(sessions.to_wire("dev").sessions.is_empty());
     entered.data();
-    assert_eq!(sessions.to_wire("dev", None).sessions.len(), 1);
+    assert_eq!(sessions.to_wire("dev").sessions.len(), 1);
 }
 
 #[tokio::test]
@@ -159,7 +158,7 @@ fn entering_meets_leaving() {
                 for n in 0..2_000 {
                     let id = &ids[(n + thread) % 2];
                     let entered = sessions.enter(id, &pod, Kind::Socket);
-                    assert!(sessions.to_wire(id, None).sessions["pod"] >= 1);
+                    assert!(sessions.to_wire(id).sessions["pod"] >= 1);
                     assert!(sessions.end_pod(id, &pod, End::Restart) <= 4);
                     assert_ne!(entered.open.end.load(Ordering::Relaxed), 0);
                 }

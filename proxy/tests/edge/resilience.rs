@@ -4,15 +4,14 @@ use crate::client::{Connection, request};
 use crate::cluster::Spec;
 use crate::proxy::{CONSOLE, Stage};
 use crate::upstream::Upstream;
+use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn until_an_upgrade_is_committed_the_old_pod_stands_in_for_the_new_one() {
     let stage = Stage::start().await;
     let (old, new) = (Upstream::start("old").await, Upstream::start("new").await);
-    stage
-        .cluster
-        .run(&Spec::new("old", "dev", 1, old.address))
-        .await;
+    let old_pod = Spec::new("old", "dev", 1, old.address);
+    let old_uid = stage.cluster.run(&old_pod).await;
     let candidate = Spec::new("new", "dev", 2, new.address);
     let new_uid = stage.cluster.create(&candidate).await;
     stage.cluster.mark("new", Some("candidate")).await;
@@ -39,24 +38,18 @@ async fn until_an_upgrade_is_committed_the_old_pod_stands_in_for_the_new_one() {
             "{answer:?}"
         );
     }
+    let spare = || async { stage.admin("/sessions?workspace=dev").await["spare"].clone() };
+    assert_eq!(spare().await, json!([old_uid]));
     // From then on nothing new comes to the old one, which may go at any moment.
     stage.cluster.mark("new", None).await;
+    crate::eventually("the commit is known", || async { spare().await.is_null() }).await;
     let headers = [("Cookie", cookie.as_str()), ("Sec-Fetch-Site", "none")];
-    let get = request("GET", &host, "/", &headers);
-    // The proxy hears of it when it does: what comes before is the old one's still.
-    let waiting = async {
-        loop {
-            let mut connection = Connection::open(stage.address).await;
-            connection.send(&get).await;
-            while connection.is_silent() {
-                if stage.metric("held_requests").await == 1 {
-                    return connection;
-                }
-            }
-        }
-    };
-    let waits = tokio::time::timeout(crate::PATIENCE, waiting).await;
-    let mut waits = waits.expect("a request is held");
+    let mut waits = Connection::open(stage.address).await;
+    waits.send(&request("GET", &host, "/", &headers)).await;
+    crate::eventually("a request is held", || async {
+        stage.metric("held_requests").await == 1
+    })
+    .await;
     let before = old.requests();
     let again = Upstream::start_at("again", new.address).await;
     assert!(waits.answer().await.text().starts_with("again\n"));

@@ -19,7 +19,7 @@ pub(super) struct InUse {
     pub sessions: u32,
     /// Of those, requests being answered.
     pub requests: u32,
-    /// Proxies that still route to the pod.
+    /// Proxies that still route to the pod, or would if the active one could not be reached.
     pub routing: u32,
     /// Proxies that gave no answer.
     pub silent: u32,
@@ -44,9 +44,10 @@ pub(super) fn in_use(uid: &str, reports: &[ProxyReport]) -> InUse {
         sum.requests = sum
             .requests
             .saturating_add(answer.requests.get(uid).copied().unwrap_or(0));
+        let mut routed = answer.active.iter().chain(&answer.spare);
         sum.routing = sum
             .routing
-            .saturating_add(u32::from(answer.active.as_deref() == Some(uid)));
+            .saturating_add(u32::from(routed.any(|pod| pod == uid)));
     }
     sum
 }

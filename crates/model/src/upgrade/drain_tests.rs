@@ -17,6 +17,7 @@ fn says(active: Option<&str>, open: u32) -> Option<Sessions> {
     Some(Sessions {
         version: 1,
         active: active.map(ToOwned::to_owned),
+        spare: Vec::new(),
         sessions: sessions.filter(|(_, open)| *open > 0).collect(),
         requests: BTreeMap::new(),
     })
@@ -69,6 +70,23 @@ fn the_old_pod_goes_when_all_proxies_agree_and_not_before() {
         reason.to_string().contains("3 sessions are still open"),
         "{reason}"
     );
+}
+
+#[test]
+fn a_proxy_that_has_not_heard_of_the_commit_keeps_the_way_back() {
+    let cluster = committed();
+    let heard = says(Some("n1"), 0);
+    let behind = heard.clone().map(|heard| Sessions {
+        spare: vec!["u1".into()],
+        ..heard
+    });
+    let waits = after(&cluster, &[heard.clone(), behind], 0);
+    let Plan::Wait { reason, .. } = &waits else {
+        panic!("it did not wait: {waits:?}")
+    };
+    assert!(reason.to_string().contains("route"), "{reason}");
+    let all_heard = [heard.clone(), heard];
+    assert_eq!(kind(&after(&cluster, &all_heard, 0)), "delete");
 }
 
 fn running_drain_timeout(cluster: &Cluster) -> u32 {

@@ -106,6 +106,7 @@ impl Cluster {
         let answer = Some(Sessions {
             version: 1,
             active,
+            spare: Vec::new(),
             sessions: self.sessions.clone(),
             requests: self.requests.clone(),
         });
