@@ -95,16 +95,23 @@ pub fn check(document: &Document) -> Result<Template, (&'static str, String)> {
             ));
         }
     }
-    if let Some(value) = template.declared.get(keys::WORKSPACE_PROTOCOL)
-        && value != "h2c"
-    {
-        return Err((
-            "settings",
-            format!(
-                "annotation {} is '{value}'; use h2c, or leave it out for HTTP/1.1",
-                keys::WORKSPACE_PROTOCOL
-            ),
-        ));
+    // Words that mean something alone: any other is as if there was none.
+    for (key, only, without) in [
+        (keys::WORKSPACE_PROTOCOL, "h2c", "for HTTP/1.1"),
+        (
+            keys::AFFINITY,
+            "session",
+            "to send all new requests to the new pod",
+        ),
+    ] {
+        if let Some(value) = template.declared.get(key)
+            && value != only
+        {
+            return Err((
+                "settings",
+                format!("annotation {key} is '{value}'; use {only}, or leave it out {without}"),
+            ));
+        }
     }
     match ports(&template.annotations).problems().next() {
         Some(problem) => Err(("settings", problem.to_owned())),
@@ -191,6 +198,7 @@ mod tests {
         assert!(check(&document(&[], good)).is_ok());
         assert!(check(&document(&[(keys::VISIBILITY, "user:${{user}}")], good)).is_ok());
         assert!(check(&document(&[(keys::WORKSPACE_PROTOCOL, "h2c")], good)).is_ok());
+        assert!(check(&document(&[(keys::AFFINITY, "session")], good)).is_ok());
         let ports = [
             ("nogoo9/api.web.port", "8080"),
             ("nogoo9/api.web.path", "/of/${{workspace_id}}"),
@@ -214,6 +222,13 @@ mod tests {
                 "settings",
                 "use h2c",
             ),
+            (
+                &[(keys::AFFINITY, "cookie")],
+                good,
+                "settings",
+                "use session, or leave it out",
+            ),
+            (&[(keys::AFFINITY, "")], good, "settings", "use session"),
             (
                 &[("nogoo9/api.web.visibility", "all")],
                 good,
