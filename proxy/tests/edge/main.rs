@@ -33,6 +33,7 @@ mod http2;
 mod http2_attacks;
 mod http2_smuggling;
 mod hygiene;
+mod informational;
 mod limits;
 mod origins;
 mod ports;

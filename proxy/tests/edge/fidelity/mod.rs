@@ -23,7 +23,8 @@
 //! | an upload over HTTP/2 ends twice (#935) | `http2` |
 //! | a 101 that nobody asked for | the upgrade is denied; `smuggling` |
 //! | trailers over HTTP/1 go no further | Pingora's parser drops them; named in `differential` and the docs |
-//! | `Date` is the edge's; 1xx do not reach HTTP/2 clients | Pingora writes them; named in `differential` and the docs |
+//! | `Date` is the edge's | Pingora writes it; named in `differential` and the docs |
+//! | 1xx do not reach HTTP/2 clients, nor anybody from HTTP/2 pods | Pingora's sessions drop them; `informational`, and the docs |
 //! | a client that closes its sending half is taken for gone | so that its going reaches the pod; named in the docs |
 
 mod attacks;
