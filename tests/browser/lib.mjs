@@ -109,6 +109,11 @@ export async function byTarget(of, attribute) {
 
 /** What accessibility rules a page breaks, and how badly it fits. */
 export async function judged(page) {
+  // Colours on their way from one to the other are no one's choice.
+  await page.evaluate(async () => {
+    const ends = document.getAnimations().filter((one) => one.effect.getComputedTiming().endTime < Infinity);
+    await Promise.allSettled(ends.map((one) => one.finished));
+  });
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
   await page.evaluate(axe.source);
   const { violations } = await page.evaluate(() => globalThis.axe.run());
