@@ -1,10 +1,13 @@
-//! A client's connection as Pingora sees it.
+//! A client's connection: from one request to the next.
 //!
 //! Heads of HTTP/1 requests are read here, by [`Connection::next`], before Pingora gets them: so their
 //! bounds and deadlines are ours, and a connection that is idle, or slow with its head, costs no more
 //! than its socket and what it has sent. What belongs to the request after it is kept back until
 //! that is awaited: so a client may send several at once, one after another is answered, and a client
 //! that leaves meanwhile is still noticed.
+
+mod due;
+mod stream;
 
 use super::chunks::Chunks;
 use super::count::Admitted;
@@ -14,28 +17,25 @@ use super::wire::Wire;
 use crate::hold;
 use crate::metrics::By;
 use crate::metrics::accept::Metrics;
-use async_trait::async_trait;
-use bytes::{Buf as _, BytesMut};
+use bytes::BytesMut;
+use due::Due;
 use pingora::protocols::l4::socket::SocketAddr as Address;
-use pingora::protocols::raw_connect::ProxyDigest;
 use pingora::protocols::tls::SslDigest;
-use pingora::protocols::{
-    ALPN, GetProxyDigest, GetSocketDigest, GetTimingDigest, Peek, Shutdown, SocketDigest, Ssl,
-    Stream, TimingDigest, UniqueID, UniqueIDType,
-};
-use pingora::proxy::Session;
+use pingora::protocols::{ALPN, SocketDigest};
 use std::fmt;
 use std::future::poll_fn;
-use std::io::{self, IoSlice};
+use std::io;
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, SystemTime};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufWriter, ReadBuf};
+use tokio::io::{AsyncRead as _, AsyncWrite as _, AsyncWriteExt as _, BufWriter, ReadBuf};
 use tokio::time::Instant;
+
+pub use stream::{reached, release, take};
 
 /// Write buffer, in bytes: one packet.
 const WRITE_BUFFER: usize = 1460;
@@ -95,17 +95,6 @@ pub enum Lost {
     /// It was to be HTTP/2 and is not.
     #[error("this is not HTTP/2")]
     NotHttp2,
-}
-
-/// What Pingora may read of what comes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Due {
-    /// So many bytes: what is left of a head, or of a body whose length is known.
-    Bytes(u64),
-    /// What is left of a head, and then chunks.
-    Chunks(usize, Chunks),
-    /// All that comes.
-    All,
 }
 
 /// A connection from its first request on.
@@ -360,163 +349,6 @@ fn has_begun(buffer: &[u8]) -> bool {
     buffer.iter().any(|byte| !matches!(byte, b'\r' | b'\n'))
 }
 
-/// Notes that a request has come to our hooks.
-pub fn reached(session: &Session) {
-    if let pingora::protocols::http::ServerSession::H1(client) = session.as_downstream()
-        && let Some(connection) = of(client.stream())
-    {
-        connection.noted.store(true, Ordering::Relaxed);
-    }
-}
-
-fn of(stream: &Stream) -> Option<&Connection> {
-    // Of what is in the box, not of the box.
-    (**stream).as_any().downcast_ref()
-}
-
-/// Lets everything through from now on, over a connection that was taken out of Pingora. Also says how
-/// many bytes the client has sent already that were not read yet.
-#[must_use]
-pub fn release(stream: Stream) -> (Stream, usize) {
-    if of(&stream).is_none() {
-        return (stream, 0);
-    }
-    match take(stream) {
-        Some(mut connection) => {
-            let waiting = connection.release();
-            (connection, waiting)
-        }
-        // Looked at above.
-        None => (Box::new(std::io::Cursor::new(Vec::new())), 0),
-    }
-}
-
-/// The connection that Pingora had; `None`: it was none of ours.
-#[must_use]
-pub fn take(stream: Stream) -> Option<Box<Connection>> {
-    stream.into_any().downcast().ok()
-}
-
-impl AsyncRead for Connection {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        if !this.wire.buffer().is_empty() || this.wire.get_ref().holds_back() {
-            // Whoever waits for the client has said all for now: a part of an answer, however small,
-            // arrives before the next one is there.
-            if let Poll::Ready(Err(error)) = Pin::new(&mut this.wire).poll_flush(cx) {
-                return Poll::Ready(Err(error));
-            }
-        }
-        if this.due.is_over() {
-            // Who reads looks whether the client is still there.
-            return this.poll_left(cx);
-        }
-        while this.buffer.is_empty() && this.due.ahead() == 0 {
-            if ready!(this.poll_fill(cx))? == 0 {
-                return Poll::Ready(Ok(()));
-            }
-        }
-        if this.buffer.is_empty() {
-            let room = this.due.ahead();
-            let came = ready!(this.poll_part(cx, buf, room))?;
-            let filled = buf.filled();
-            let came = filled.get(filled.len() - came..).unwrap_or_default();
-            this.due.take(came);
-            return Poll::Ready(Ok(()));
-        }
-        let most = buf.remaining().min(this.buffer.len());
-        let came = this.due.take(this.buffer.get(..most).unwrap_or_default());
-        buf.put_slice(this.buffer.get(..came).unwrap_or_default());
-        this.buffer.advance(came);
-        if this.buffer.is_empty() {
-            // Nobody needs its memory while a body flows, or while the connection is idle.
-            this.buffer = BytesMut::new();
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl Due {
-    /// How many of these bytes, the next ones, are due.
-    fn take(&mut self, bytes: &[u8]) -> usize {
-        match self {
-            Self::Bytes(left) => {
-                let due = usize::try_from(*left)
-                    .unwrap_or(usize::MAX)
-                    .min(bytes.len());
-                *left = left.saturating_sub(due as u64);
-                due
-            }
-            Self::Chunks(head, chunks) => {
-                let of_head = bytes.len().min(*head);
-                *head -= of_head;
-                of_head + chunks.take(bytes.get(of_head..).unwrap_or_default())
-            }
-            Self::All => bytes.len(),
-        }
-    }
-
-    /// How many of the next bytes are due in any case.
-    fn ahead(&self) -> usize {
-        match self {
-            Self::Bytes(left) => usize::try_from(*left).unwrap_or(usize::MAX),
-            Self::Chunks(0, chunks) => chunks.ahead(),
-            Self::Chunks(head, _) => *head,
-            Self::All => usize::MAX,
-        }
-    }
-
-    /// Whether nothing is due until the next request is awaited.
-    fn is_over(&self) -> bool {
-        match self {
-            Self::Bytes(left) => *left == 0,
-            Self::Chunks(head, chunks) => *head == 0 && chunks.is_done(),
-            Self::All => false,
-        }
-    }
-}
-
-impl AsyncWrite for Connection {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        if !*this.noted.get_mut() {
-            this.note(buf);
-        }
-        this.answered = true;
-        Pin::new(&mut this.wire).poll_write(cx, buf)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        this.answered = true;
-        Pin::new(&mut this.wire).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.wire.is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().wire).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().wire).poll_shutdown(cx)
-    }
-}
-
 impl Drop for Connection {
     fn drop(&mut self) {
         // As Pingora's own streams do: what was written last goes out, if there is room for it.
@@ -528,54 +360,6 @@ impl Drop for Connection {
             let wire = std::mem::replace(&mut self.wire, given);
             self.lingering.end(wire, self.admitted.take());
         }
-    }
-}
-
-#[async_trait]
-impl Shutdown for Connection {
-    async fn shutdown(&mut self) {
-        if let Err(error) = AsyncWriteExt::shutdown(self).await {
-            tracing::debug!(%error, "a connection was closed before its end");
-        }
-    }
-}
-
-impl UniqueID for Connection {
-    fn id(&self) -> UniqueIDType {
-        self.wire.get_ref().id()
-    }
-}
-
-impl Ssl for Connection {
-    fn get_ssl_digest(&self) -> Option<Arc<SslDigest>> {
-        self.tls.clone()
-    }
-
-    fn selected_alpn_proto(&self) -> Option<ALPN> {
-        Some(self.alpn.clone())
-    }
-}
-
-impl Peek for Connection {}
-
-impl GetTimingDigest for Connection {
-    fn get_timing_digest(&self) -> Vec<Option<TimingDigest>> {
-        vec![Some(TimingDigest {
-            established_ts: self.established,
-            ..TimingDigest::default()
-        })]
-    }
-}
-
-impl GetProxyDigest for Connection {
-    fn get_proxy_digest(&self) -> Option<Arc<ProxyDigest>> {
-        None
-    }
-}
-
-impl GetSocketDigest for Connection {
-    fn get_socket_digest(&self) -> Option<Arc<SocketDigest>> {
-        Some(self.socket.clone())
     }
 }
 

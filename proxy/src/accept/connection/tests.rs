@@ -1,6 +1,7 @@
 use super::*;
 use crate::accept::count::Connections;
 use std::future::pending;
+use std::sync::atomic::Ordering;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::task::TaskTracker;
