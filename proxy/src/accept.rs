@@ -78,6 +78,26 @@ pub struct Stops {
     pub closing: CancellationToken,
 }
 
+/// What an acceptor is made of.
+pub struct Parts {
+    /// What requests are given to.
+    pub app: HttpProxy<Edge>,
+    /// What clients may do before there is a request.
+    pub limits: Limits,
+    /// Who may say whose a connection is.
+    pub trusted: TrustedProxies,
+    /// How HTTP/2 is spoken.
+    pub http2: Http2,
+    /// TLS; `None`: it ends in front of us.
+    pub tls: Option<Tls>,
+    /// The open connections.
+    pub connections: Connections,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// How it is told to stop.
+    pub stops: Stops,
+}
+
 /// Takes connections and serves them.
 pub struct Acceptor {
     app: Arc<HttpProxy<Edge>>,
@@ -94,22 +114,19 @@ pub struct Acceptor {
 }
 
 impl Acceptor {
-    /// An acceptor in front of `app`.
+    /// An acceptor of these parts.
     #[must_use]
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "the parts of it, each of which is one thing"
-    )]
-    pub fn new(
-        app: HttpProxy<Edge>,
-        limits: Limits,
-        trusted: TrustedProxies,
-        http2: Http2,
-        tls: Option<Tls>,
-        connections: Connections,
-        metrics: Metrics,
-        stops: Stops,
-    ) -> Self {
+    pub fn new(parts: Parts) -> Self {
+        let Parts {
+            app,
+            limits,
+            trusted,
+            http2,
+            tls,
+            connections,
+            metrics,
+            stops,
+        } = parts;
         let tasks = TaskTracker::new();
         Self {
             app: Arc::new(app),

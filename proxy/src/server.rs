@@ -1,7 +1,7 @@
 //! Puts the parts together, runs them, and stops them in order.
 
 use crate::accept::count::Connections;
-use crate::accept::{self, Acceptor, Stops};
+use crate::accept::{self, Acceptor, Parts, Stops};
 use crate::admin;
 use crate::args::Settings;
 use crate::ask::Asker;
@@ -316,17 +316,16 @@ pub fn acceptor(
         limits: settings.http2.clone(),
         metrics: edge.metrics.http2.clone(),
     };
-    let app = http_proxy(&conf, edge);
-    Acceptor::new(
-        app,
-        settings.accept.clone(),
-        settings.trusted.clone(),
+    Acceptor::new(Parts {
+        app: http_proxy(&conf, edge),
+        limits: settings.accept.clone(),
+        trusted: settings.trusted.clone(),
         http2,
         tls,
         connections,
         metrics,
         stops,
-    )
+    })
 }
 
 /// TLS, with its certificates, which are looked at from now on; `None`: it ends in front of us.
