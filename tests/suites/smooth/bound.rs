@@ -4,7 +4,7 @@
 use super::crowd::{Crowd, Ended};
 use super::pipeline::Pipeline;
 use super::transfer::{Arrived, Transfer};
-use super::{LONG, Scale, begin, succeeded, template};
+use super::{LONG, RESTART, Scale, begin, succeeded, template};
 use kube::ResourceExt as _;
 use nogoo9_local::sample::noise::BLOCK;
 use nogoo9_model::keys;
@@ -12,8 +12,6 @@ use nogoo9_tests::Site;
 use serde_json::json;
 use std::sync::Arc;
 
-/// RFC 6455's successor codes: "service restart".
-const RESTART: u16 = 1012;
 /// Blocks of a download that are read; what the system keeps of the rest is less than all of it.
 const MOST: u64 = 256;
 

@@ -4,14 +4,12 @@
 use super::crowd::{Crowd, Ended};
 use super::pipeline::Pipeline;
 use super::transfer::{Arrived, Transfer, whole};
-use super::{LONG, Scale, begin, succeeded, template};
+use super::{LONG, RESTART, Scale, begin, succeeded, template};
 use futures::future::try_join_all;
 use nogoo9_tests::{Observation, Site, until};
 use serde_json::json;
 use std::sync::Arc;
 
-/// RFC 6455's successor codes: "service restart".
-const RESTART: u16 = 1012;
 /// Held requests of each kind; all of them together are fewer than one workspace may have.
 const HELD: usize = 30;
 /// Blocks of transfers that can be done in the 10 s that a recreate gives.

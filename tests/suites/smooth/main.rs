@@ -22,6 +22,8 @@ use std::time::Duration;
 
 /// Longest wait for anything.
 const LONG: Duration = Duration::from_secs(300);
+/// RFC 6455's successor codes: "service restart".
+const RESTART: u16 = 1012;
 
 fn main() -> ExitCode {
     // All clients are one address here, which may have fewer connections than this suite needs.
