@@ -1,13 +1,15 @@
 //! Open WebSockets: none is lost at its beginning, each end is told to both sides and leaves nothing
 //! behind, and whoever does not read stops whoever sends.
 
-use crate::client::{Connection, request};
+mod handshake;
+mod stopping;
+
+use crate::client::Connection;
 use crate::cluster::Spec;
 use crate::eventually;
 use crate::proxy::{CONSOLE, Stage};
 use crate::raw::{RawPod, SWITCHING, head, rest};
 use crate::sockets::{close, frame, open, opening};
-use crate::upstream::Upstream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -58,6 +60,21 @@ async fn accepted(mut stream: TcpStream) -> TcpStream {
     head(&mut stream).await;
     stream.write_all(SWITCHING.as_bytes()).await.unwrap();
     stream
+}
+
+/// A pod that never answers a handshake; it says when one has come.
+async fn silent() -> (RawPod, tokio::sync::mpsc::UnboundedReceiver<()>) {
+    let (heard, hears) = tokio::sync::mpsc::unbounded_channel();
+    let pod = RawPod::start(move |mut stream| {
+        let heard = heard.clone();
+        async move {
+            head(&mut stream).await;
+            let _ = heard.send(());
+            rest(&mut stream).await;
+        }
+    })
+    .await;
+    (pod, hears)
 }
 
 /// A pod that says 101, and its first frame, to whoever connects. 100,000 with `NOGOO9_TEST_EDGE=all`.
@@ -378,113 +395,6 @@ fn resident(stage: &Stage) -> usize {
     kilobytes << 10
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_held_socket_whose_client_leaves_is_let_go() {
-    let stage = Stage::start().await;
-    let app = Upstream::start("app").await;
-    let pod = Spec::new("app", "dev", 1, app.address);
-    stage.cluster.create(&pod).await;
-    stage.routed("dev", None).await;
-    let host = format!("dev.{CONSOLE}");
-    let opening = opening(&stage.cookie_on("alice", &host), &host);
-    let mut leaves = Connection::open(stage.address).await;
-    leaves.send(&opening).await;
-    let mut stays = Connection::open(stage.address).await;
-    stays.send(&opening).await;
-    stage.held(2).await;
-    drop(leaves);
-    stage.held(1).await;
-    stage.cluster.set_ready(&pod, true).await;
-    assert_eq!(stays.head().await.status, 101);
-    assert_eq!(app.connections(), 1, "only who stayed");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_leaves_during_the_handshake_is_noticed() {
-    let (heard, mut hears) = tokio::sync::mpsc::unbounded_channel();
-    let pod = RawPod::start(move |mut stream| {
-        let heard = heard.clone();
-        async move {
-            head(&mut stream).await;
-            // It thinks for as long as somebody waits.
-            heard.send(0).unwrap();
-            heard.send(rest(&mut stream).await.len()).unwrap();
-        }
-    })
-    .await;
-    let (stage, opening) = stage_with(&[], &pod).await;
-    let mut leaves = Connection::open(stage.address).await;
-    leaves.send(&opening).await;
-    assert_eq!(hears.recv().await, Some(0));
-    assert_eq!(stage.metric("open_sockets").await, 1);
-    drop(leaves);
-    assert_eq!(hears.recv().await, Some(0), "the pod is let go");
-    eventually("nothing open", || async {
-        stage.metric("open_sockets").await == 0
-    })
-    .await;
-}
-
-/// A pod that never answers a handshake; it says when one has come.
-async fn silent() -> (RawPod, tokio::sync::mpsc::UnboundedReceiver<()>) {
-    let (heard, hears) = tokio::sync::mpsc::unbounded_channel();
-    let pod = RawPod::start(move |mut stream| {
-        let heard = heard.clone();
-        async move {
-            head(&mut stream).await;
-            let _ = heard.send(());
-            rest(&mut stream).await;
-        }
-    })
-    .await;
-    (pod, hears)
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_handshake_ends_with_its_pod_and_is_the_next_ones() {
-    let (old, mut hears) = silent().await;
-    let (stage, opening) = stage_with(&[], &old).await;
-    let mut socket = Connection::open(stage.address).await;
-    socket.send(&opening).await;
-    hears.recv().await.unwrap();
-    let new = Upstream::start("new").await;
-    let spec = Spec::new("new", "dev", 2, new.address);
-    let uid = stage.cluster.run(&spec).await;
-    stage.routed("dev", Some(&uid)).await;
-    stage.cluster.terminate("app").await;
-    stage.cluster.finish("app").await;
-    assert_eq!(socket.head().await.status, 101);
-    assert_eq!(crate::sockets::text(&mut socket).await, "new");
-    // It waited for as long as its pod was there, not for as long as an answer may take.
-    assert!(!stage.log().contains("a WebSocket handshake failed"));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_handshake_ends_with_its_proxy() {
-    let (pod, mut hears) = silent().await;
-    let (stage, opening) = stage_with(&["--close-window", "0"], &pod).await;
-    let mut socket = Connection::open(stage.address).await;
-    socket.send(&opening).await;
-    hears.recv().await.unwrap();
-    stage.signal("TERM");
-    let answer = socket.answer().await;
-    assert_eq!(answer.status, 503);
-    assert!(answer.header("retry-after").is_some());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_handshake_that_breaks_off_is_sent_three_times_more() {
-    let pod = RawPod::start(|mut stream| async move {
-        head(&mut stream).await;
-    })
-    .await;
-    let (stage, opening) = stage_with(&[], &pod).await;
-    let mut socket = Connection::open(stage.address).await;
-    socket.send(&opening).await;
-    assert_eq!(socket.answer().await.status, 502);
-    assert_eq!(pod.connections(), 4);
-}
-
 /// The memory of idle sockets, as a figure: `NOGOO9_TEST_EDGE=all`.
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_sockets_cost_little() {
@@ -512,76 +422,4 @@ async fn idle_sockets_cost_little() {
     assert!(each < 48 << 10, "{each} bytes each");
     drop(sockets);
     all_ended(&stage, "Client", COUNT + 200).await;
-}
-
-/// A proxy stops while a second one is up: requests in flight are answered, none is refused, and every
-/// socket gets its 1001.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_restart_with_a_thousand_sockets() {
-    const SOCKETS: usize = 1_000;
-    const SLOW: usize = 20;
-    let flags = [
-        "--reuse-port",
-        "--drain",
-        "1",
-        "--close-window",
-        "2",
-        "--stop-timeout",
-        "60",
-    ];
-    let mut stage = Stage::with(&flags).await;
-    let (app, _) = stage.serving("app", "dev", 1).await;
-    let mut sockets = Vec::new();
-    for _ in 0..SOCKETS {
-        sockets.push(open(&stage, "dev", "app").await);
-    }
-    let mut slow = Vec::new();
-    for _ in 0..SLOW {
-        slow.push(stage.begin("GET", "dev", "/slow", "").await);
-    }
-    eventually("the slow requests", || async { app.requests() == SLOW }).await;
-    let second = stage.second().await;
-    stage.signal("TERM");
-    // Requests all along, each over a connection of its own, until the first proxy is gone.
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
-    let headers = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-        ("Connection", "close"),
-    ];
-    let ask = request("GET", &host, "/plain", &headers);
-    let address = stage.address;
-    let (stop, stopped) = tokio::sync::watch::channel(false);
-    let asking = tokio::spawn(async move {
-        let mut asked = 0;
-        while !*stopped.borrow() {
-            let mut connection = Connection::open(address).await;
-            connection.send(&ask).await;
-            assert_eq!(connection.answer().await.status, 200, "after {asked}");
-            asked += 1;
-        }
-        asked
-    });
-    let ends = sockets
-        .into_iter()
-        .map(|mut socket| async move { socket.rest().await });
-    let ends = futures::future::join_all(ends).await;
-    let told = ends.iter().filter(|end| **end == close(1001)).count();
-    assert_eq!(told, SOCKETS);
-    app.release();
-    for mut one in slow {
-        assert_eq!(one.answer().await.text(), "app\n");
-    }
-    let ended = tokio::time::timeout(crate::PATIENCE, stage.child.wait()).await;
-    assert!(ended.unwrap().unwrap().success());
-    // All of them find the other one.
-    for _ in 0..10 {
-        drop(open(&stage, "dev", "app").await);
-    }
-    stop.send_replace(true);
-    let asked = asking.await.unwrap();
-    println!("{told} sockets closed with 1001; {asked} requests meanwhile, all answered");
-    assert!(asked > 0);
-    drop(second);
 }
