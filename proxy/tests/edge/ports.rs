@@ -34,6 +34,34 @@ async fn get(stage: &Stage, host: &str, path: &str) -> Answer {
     ask(stage, "alice", "GET", host, path).await
 }
 
+/// A request of a user's browser from a page of that very host, whose answer is left to be read.
+async fn begin(stage: &Stage, user: &str, host: &str, path: &str) -> Connection {
+    let cookie = stage.cookie_on(user, host);
+    let headers = [
+        ("Cookie", cookie.as_str()),
+        ("Sec-Fetch-Site", "same-origin"),
+    ];
+    let mut connection = Connection::open(stage.address).await;
+    connection.send(request("GET", host, path, &headers)).await;
+    connection
+}
+
+/// An open stream of events of a user on the port's own host, of which the first has come.
+async fn events(stage: &Stage, user: &str) -> Connection {
+    let mut events = begin(stage, user, WEB, "/events").await;
+    assert_eq!(events.head().await.status, 200);
+    assert_eq!(events.chunk().await, b"data: one\n\n");
+    events
+}
+
+/// A visit of alice's, who is signed in on that host.
+async fn visit(stage: &Stage, host: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+    let cookie = stage.cookie_on("alice", host);
+    let mut headers = headers.to_vec();
+    headers.push(("Cookie", &cookie));
+    stage.ask("GET", host, path, &headers).await
+}
+
 /// The application's name and the request line that it got.
 fn seen(answer: &Answer) -> (String, String) {
     let text = answer.text();
@@ -108,11 +136,7 @@ async fn under_a_path_it_is_a_part_of_the_workspace() {
             )
         );
         // A page's relative links need the slash.
-        let cookie = stage.cookie_on("alice", host);
-        let mut headers = NAVIGATE.to_vec();
-        headers.push(("Cookie", &cookie));
-        let path = format!("{root}/api?q=1");
-        let page = stage.ask("GET", host, &path, &headers).await;
+        let page = visit(&stage, host, &format!("{root}/api?q=1"), &NAVIGATE).await;
         let to = format!("{root}/api/?q=1");
         assert_eq!(
             (page.status, page.header("location")),
@@ -227,10 +251,7 @@ async fn its_own_host_is_an_origin_of_its_own() {
         "none.localhost:9009",
     ] {
         for headers in [&NAVIGATE[..], &[("Sec-Fetch-Site", "same-origin")]] {
-            let cookie = stage.cookie_on("alice", host);
-            let mut all = headers.to_vec();
-            all.push(("Cookie", &cookie));
-            let answer = stage.ask("GET", host, "/x", &all).await;
+            let answer = visit(&stage, host, "/x", headers).await;
             assert_eq!(answer.status, 404, "{host}");
             answers.push(answer.timeless());
         }
@@ -280,15 +301,7 @@ async fn each_port_has_its_own_people() {
     let by_host = socket(&stage, "alice", WEB, "/socket", "web").await;
     let by_path = socket(&stage, "alice", DEV, "/w/socket", "web").await;
     let mut owners = socket(&stage, "bob", WEB, "/socket", "web").await;
-    let cookie = stage.cookie_on("alice", WEB);
-    let own = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
-    let mut events = Connection::open(stage.address).await;
-    events.send(request("GET", WEB, "/events", &own)).await;
-    assert_eq!(events.head().await.status, 200);
-    assert_eq!(events.chunk().await, b"data: one\n\n");
+    let mut events = events(&stage, "alice").await;
     stage
         .cluster
         .annotate("app", "visibility", "authenticated")
@@ -420,13 +433,7 @@ async fn it_moves_with_its_pod() {
     let uid = stage.cluster.create(&pod).await;
     // Held like all else while there is no pod that serves.
     stage.routed("dev", None).await;
-    let cookie = stage.cookie_on("alice", WEB);
-    let headers = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
-    let mut held = Connection::open(stage.address).await;
-    held.send(request("GET", WEB, "/x", &headers)).await;
+    let mut held = begin(&stage, "alice", WEB, "/x").await;
     stage.held(1).await;
     stage.cluster.set_ready(&pod, true).await;
     assert_eq!(seen(&held.answer().await).0, "old");
@@ -467,15 +474,7 @@ async fn what_is_open_outlives_a_new_version_that_has_no_such_port() {
     stage.routed("dev", Some(&uid)).await;
     let mut by_host = socket(&stage, "bob", WEB, "/socket", "web").await;
     let mut by_path = socket(&stage, "alice", DEV, "/w/socket", "web").await;
-    let cookie = stage.cookie_on("bob", WEB);
-    let own = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
-    let mut events = Connection::open(stage.address).await;
-    events.send(request("GET", WEB, "/events", &own)).await;
-    assert_eq!(events.head().await.status, 200);
-    assert_eq!(events.chunk().await, b"data: one\n\n");
+    let mut events = events(&stage, "bob").await;
 
     let next = Upstream::start("next").await;
     let successor = Spec::new("next", "dev", 2, next.address).of("bob");
@@ -528,10 +527,7 @@ async fn control_is_asked_for_the_host_and_the_path() {
             "{question}"
         );
     }
-    let cookie = stage.cookie_on("alice", WEB);
-    let mut headers = NAVIGATE.to_vec();
-    headers.push(("Cookie", &cookie));
-    let page = stage.ask("GET", WEB, "/x", &headers).await.text();
+    let page = visit(&stage, WEB, "/x", &NAVIGATE).await.text();
     assert!(
         page.contains("action=\"/.nogoo9/start?return=/x\""),
         "{page}"
@@ -548,10 +544,7 @@ async fn where_nothing_listens_a_person_is_told_so() {
     let uid = stage.cluster.run(&pod).await;
     stage.routed("dev", Some(&uid)).await;
     web.kill();
-    let cookie = stage.cookie_on("alice", WEB);
-    let mut headers = NAVIGATE.to_vec();
-    headers.push(("Cookie", &cookie));
-    let page = stage.ask("GET", WEB, "/x", &headers).await;
+    let page = visit(&stage, WEB, "/x", &NAVIGATE).await;
     assert_eq!(page.status, 503);
     let text = page.text();
     assert!(
@@ -559,12 +552,7 @@ async fn where_nothing_listens_a_person_is_told_so() {
         "{text}"
     );
     // A program waits until something does.
-    let own = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
-    let mut waits = Connection::open(stage.address).await;
-    waits.send(request("GET", WEB, "/x", &own)).await;
+    let mut waits = begin(&stage, "alice", WEB, "/x").await;
     stage.held(1).await;
     let _late = Upstream::start_at("late", web.address).await;
     assert_eq!(seen(&waits.answer().await).0, "late");
