@@ -16,11 +16,6 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// Whether the sizes of the issue are asked for (`make edge`).
-pub(crate) fn all() -> bool {
-    std::env::var("NOGOO9_TEST_EDGE").is_ok_and(|value| value == "all")
-}
-
 /// A stage with one raw pod in the workspace `dev`, and what opens a socket there.
 async fn stage_with(flags: &[&str], pod: &RawPod) -> (Stage, String) {
     let stage = Stage::with(flags).await;
@@ -81,7 +76,11 @@ async fn silent() -> (RawPod, tokio::sync::mpsc::UnboundedReceiver<()>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_upgrade_is_lost_to_a_pod_that_answers_before_it_is_asked() {
     const AT_ONCE: usize = 32;
-    let count = if all() { 100_000 } else { 2_000 };
+    let count = if crate::is_full_size() {
+        100_000
+    } else {
+        2_000
+    };
     let first = [SWITCHING.as_bytes(), b"\x81\x05first"].concat();
     let before = Arc::<AtomicUsize>::default();
     let counted = before.clone();
@@ -399,7 +398,7 @@ fn resident(stage: &Stage) -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_sockets_cost_little() {
     const COUNT: usize = 2_000;
-    if !all() {
+    if !crate::is_full_size() {
         return;
     }
     let pod = RawPod::start(|stream| async {
