@@ -1,7 +1,9 @@
 //! The same requests to the same pod, with and without the edge: every difference is one that the docs
 //! explain, and every one that they explain is seen.
 
+use super::answer::{Answer, answer, ask};
 use super::cases::{self, Body, Case, latin};
+use super::difference::{of_answers, of_requests};
 use super::message::{Message, Start};
 use super::recorder::Recorder;
 use crate::PATIENCE;
@@ -12,7 +14,6 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 use tokio::io::AsyncReadExt as _;
 
 /// Where users read of it.
@@ -111,197 +112,9 @@ const CHANGES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What a client was answered with.
-#[derive(Debug, PartialEq, Eq)]
-struct Answer {
-    before: Vec<Message>,
-    last: Message,
-    /// Whether it came as a whole.
-    whole: bool,
-}
-
-async fn ask(address: SocketAddr, wire: &[u8], head: bool) -> Answer {
-    let mut connection = Connection::open(address).await;
-    connection.send(wire).await;
-    answer(&mut connection, head).await
-}
-
-/// Reads the next answer.
-async fn answer(connection: &mut Connection, head: bool) -> Answer {
-    let mut before = Vec::new();
-    let mut ended = false;
-    loop {
-        let start = Start::Answer { head };
-        let got = &mut connection.buffer;
-        match Message::read(got, start).expect("an answer by the letter") {
-            Some((message, length)) if !message.until_end || ended => {
-                let mut message = message;
-                got.drain(..length);
-                // A body that ends with the connection may be of any length.
-                if message
-                    .line
-                    .split(' ')
-                    .nth(1)
-                    .unwrap_or_default()
-                    .starts_with('1')
-                {
-                    message.until_end = false;
-                    before.push(message);
-                    continue;
-                }
-                let last = message;
-                return Answer {
-                    before,
-                    last,
-                    whole: true,
-                };
-            }
-            _ if ended => {
-                let last = cut(got);
-                return Answer {
-                    before,
-                    last,
-                    whole: false,
-                };
-            }
-            _ => {}
-        }
-        let read = connection.stream.read_buf(&mut connection.buffer);
-        let read = tokio::time::timeout(PATIENCE, read).await;
-        ended = read.expect("no answer came").unwrap_or(0) == 0;
-    }
-}
-
-/// What there is of an answer that broke off.
-fn cut(got: &[u8]) -> Message {
-    let end = got.windows(4).position(|w| w == b"\r\n\r\n");
-    let end = end.unwrap_or_else(|| panic!("no answer: {:?}", String::from_utf8_lossy(got)));
-    let text = String::from_utf8_lossy(&got[..end]).into_owned();
-    let mut lines = text.split("\r\n").map(ToOwned::to_owned);
-    Message {
-        line: lines.next().unwrap(),
-        lines: lines.collect(),
-        ..Message::default()
-    }
-}
-
 fn request(bytes: &[u8]) -> Message {
     let read = Message::read(bytes, Start::Request).expect("a request by the letter");
     read.expect("a whole request").0
-}
-
-/// How heads and bodies differ that should be the same.
-fn differences(way: &str, without: &Message, with: &Message) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    let mut tell = |what: &str| {
-        found.insert(format!("{way} {what}"));
-    };
-    let (one, other) = (names(without), names(with));
-    for name in one.iter().chain(&other).collect::<BTreeSet<_>>() {
-        let (before, after) = (without.all(name), with.all(name));
-        if before.is_empty() {
-            tell(&format!("{name} new"));
-        } else if after.is_empty() {
-            tell(&format!("{name} gone"));
-        } else if before != after {
-            tell(&format!("{name} differs"));
-        } else if letters(without, name) != letters(with, name) {
-            tell("letters");
-        } else if raw(without, name) != raw(with, name) {
-            tell("white space");
-        }
-    }
-    let common = |all: &[String], others: &[String]| -> Vec<String> {
-        let kept = all.iter().filter(|name| others.contains(name));
-        kept.cloned().collect()
-    };
-    let (before, after) = (common(&one, &other), common(&other, &one));
-    if firsts(&before) != firsts(&after) {
-        tell("order");
-    } else if before != after && before.len() == after.len() {
-        tell("grouped");
-    }
-    if without.body != with.body {
-        tell("body");
-    }
-    match (&without.chunks, &with.chunks) {
-        (Some(before), Some(after)) if before != after => tell("chunks"),
-        _ => {}
-    }
-    if without.until_end != with.until_end {
-        tell("until the end");
-    }
-    if without.trailers != with.trailers {
-        tell("trailers");
-    }
-    found
-}
-
-fn names(message: &Message) -> Vec<String> {
-    let headers = message.headers().into_iter();
-    headers.map(|(name, _)| name.to_ascii_lowercase()).collect()
-}
-
-/// Each name once, where it comes first.
-fn firsts(names: &[String]) -> Vec<&String> {
-    let mut seen = BTreeSet::new();
-    names.iter().filter(|name| seen.insert(*name)).collect()
-}
-
-fn letters<'a>(message: &'a Message, name: &str) -> Vec<&'a str> {
-    let headers = message.headers().into_iter().map(|(one, _)| one);
-    headers
-        .filter(|one| one.eq_ignore_ascii_case(name))
-        .collect()
-}
-
-fn raw<'a>(message: &'a Message, name: &str) -> Vec<&'a str> {
-    let lines = message.lines.iter().filter_map(|line| line.split_once(':'));
-    lines
-        .filter(|(one, _)| one.eq_ignore_ascii_case(name))
-        .map(|(_, value)| value)
-        .collect()
-}
-
-fn of_requests(without: &Message, with: &Message) -> BTreeSet<String> {
-    let mut found = differences(">", without, with);
-    let parts = |message: &Message| -> Vec<String> {
-        message.line.split(' ').map(ToOwned::to_owned).collect()
-    };
-    let (before, after) = (parts(without), parts(with));
-    let last = before.len() - 1;
-    if before[0] != after[0] {
-        found.insert("> method".to_owned());
-    }
-    if before[1..last] != after[1..after.len() - 1] {
-        found.insert("> target".to_owned());
-    }
-    if before[last] != after[after.len() - 1] {
-        found.insert("> version".to_owned());
-    }
-    found
-}
-
-fn of_answers(without: &Answer, with: &Answer, case: &Case) -> BTreeSet<String> {
-    let mut found = differences("<", &without.last, &with.last);
-    let parts = |message: &Message| -> Vec<String> {
-        message.line.splitn(3, ' ').map(ToOwned::to_owned).collect()
-    };
-    let (before, after) = (parts(&without.last), parts(&with.last));
-    for (n, what) in ["version", "status", "reason"].into_iter().enumerate() {
-        if before.get(n) != after.get(n) {
-            found.insert(format!("< {what}"));
-        }
-    }
-    if without.before != with.before {
-        let old = case.version == "HTTP/1.0" && with.before.is_empty();
-        let old = if old { ", HTTP/1.0" } else { "" };
-        found.insert(format!("< informational{old}"));
-    }
-    if without.whole != with.whole {
-        found.insert("< whole".to_owned());
-    }
-    found
 }
 
 /// The pod, reached with and without the edge.

@@ -27,9 +27,11 @@
 //! | 1xx do not reach HTTP/2 clients, nor anybody from HTTP/2 pods | Pingora's sessions drop them; `informational`, and the docs |
 //! | a client that closes its sending half is taken for gone | so that its going reaches the pod; named in the docs |
 
+mod answer;
 mod attacks;
 mod bodies;
 mod cases;
+mod difference;
 mod differential;
 mod fuzz;
 mod message;
