@@ -6,8 +6,9 @@ use http::Version;
 use pingora::proxy::Session;
 use std::time::Duration;
 
-/// Longest wait for a client that takes nothing of its answer.
-const CLIENT_WRITE: Duration = Duration::from_secs(300);
+/// Longest wait for a client that takes nothing of its answer: as long as for a pod that takes nothing of
+/// a request. Somebody may pause a download over lunch.
+const CLIENT_WRITE: Duration = Duration::from_secs(3600);
 /// Longest silence in the rest of a body that nobody wants, since the request is answered.
 const REST: Duration = Duration::from_secs(60);
 
