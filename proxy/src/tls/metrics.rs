@@ -90,6 +90,13 @@ impl TlsMetrics {
         self.loads.get_or_create(&LoadedLabels { result }).inc();
     }
 
+    /// Changes after which those before stayed in use.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> u64 {
+        let result = Loaded::Kept;
+        self.loads.get_or_create(&LoadedLabels { result }).get()
+    }
+
     pub(super) fn in_use(&self, all: &Certificates) {
         self.ends.clear();
         for certificate in all.all() {

@@ -2,7 +2,7 @@
 //! hands, and no file system tells of that on every node.
 
 use super::certificates::{Certificate, Certificates};
-use super::files::{Source, Unreadable, shown_name};
+use super::files::{All, Source, Unreadable, shown_name};
 use super::metrics::{Loaded, TlsMetrics};
 use arc_swap::{ArcSwap, Guard};
 use std::collections::BTreeMap;
@@ -21,6 +21,8 @@ pub struct Store {
     current: ArcSwap<Certificates>,
     /// What was last seen of each, and what of it is in use. Held while files are looked at.
     known: Mutex<BTreeMap<String, Known>>,
+    /// Why some could not be read at the last look, as it was told.
+    unreadable: Mutex<BTreeMap<String, String>>,
     metrics: TlsMetrics,
 }
 
@@ -54,6 +56,7 @@ impl Store {
             source,
             current: ArcSwap::from_pointee(all),
             known: Mutex::new(known),
+            unreadable: Mutex::default(),
             metrics,
         })
     }
@@ -90,20 +93,13 @@ impl Store {
             }
         };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        self.tell_unreadable(&written);
         let before = known.len();
         known.retain(|name, _| written.contains_key(name));
         let mut changed = known.len() != before;
         for (name, written) in &written {
-            let written = match written {
-                Ok(written) => written,
-                Err(error) => {
-                    // One that is being written; or whose key may not be read, which the next look
-                    // tells too.
-                    self.metrics.loaded(Loaded::Kept);
-                    tracing::warn!(certificate = shown_name(name), %error, "a certificate cannot be read, the one before stays in use");
-                    continue;
-                }
-            };
+            // One that cannot be read may be one that is being written.
+            let Ok(written) = written else { continue };
             let seen = written.fingerprint();
             let old = known.get(name);
             if old.is_some_and(|old| old.seen == seen) {
@@ -135,6 +131,27 @@ impl Store {
             }
             None => tracing::error!("no certificate is left, those before stay in use"),
         }
+    }
+
+    /// Tells of those that cannot be read, once for each reason: they may stay so for days.
+    fn tell_unreadable(&self, written: &All) {
+        let now = written.iter().filter_map(|(name, written)| {
+            let error = written.as_ref().err()?;
+            Some((name.clone(), error.to_string()))
+        });
+        let now: BTreeMap<_, _> = now.collect();
+        let mut before = self
+            .unreadable
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        for (name, error) in now
+            .iter()
+            .filter(|(name, error)| before.get(*name) != Some(error))
+        {
+            self.metrics.loaded(Loaded::Kept);
+            tracing::warn!(certificate = shown_name(name), %error, "a certificate cannot be read, the one before stays in use");
+        }
+        *before = now;
     }
 }
 
@@ -183,6 +200,10 @@ mod tests {
         assert_eq!(ends(&store, "a"), Some(after));
         assert_eq!(ends(&store, "b"), Some(before));
         assert_eq!(ends(&store, "c"), Some(after));
+        // Told once, for as long as it stays so.
+        assert_eq!(store.metrics.kept(), 1);
+        store.look();
+        assert_eq!(store.metrics.kept(), 1);
         // A proxy that starts is told.
         let error = Store::open(source, TlsMetrics::default()).unwrap_err();
         assert!(error.to_string().contains("b.key"), "{error}");
