@@ -236,6 +236,8 @@ impl Connection {
             Body::Open => Due::All,
         };
         *self.noted.get_mut() = false;
+        // The next one may be watched in another way, and nothing can be watched twice.
+        self.left = None;
         self.lingers = true;
         self.answered = false;
     }
@@ -262,6 +264,8 @@ impl Connection {
             .left
             .get_or_insert_with(|| Box::pin(hold::gone(socket)));
         ready!(left.as_mut().poll(cx));
+        // Whoever asks once more is told the same.
+        self.left = None;
         Poll::Ready(Ok(()))
     }
 
