@@ -10,6 +10,7 @@ use crate::sessions::Kind;
 use pingora::proxy::Session;
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorType};
+use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
@@ -17,6 +18,15 @@ use std::time::Duration;
 const CONTROL_IDLE: Duration = Duration::from_secs(30);
 /// Longest silence of control: it answers everything within 40 s, and keeps its streams alive.
 const CONTROL_ANSWER: Duration = Duration::from_secs(60);
+
+fn control_peer(address: SocketAddr) -> HttpPeer {
+    let mut peer = peer(address, CONTROL_IDLE);
+    peer.options.read_timeout = Some(CONTROL_ANSWER);
+    // It is no application of somebody's: one that takes nothing hangs. While it is written to, its
+    // answer is not waited for, so that has no bound of its own then.
+    peer.options.write_timeout = Some(CONTROL_ANSWER);
+    peer
+}
 
 impl Edge {
     /// Where a request goes next.
@@ -56,11 +66,7 @@ impl Edge {
                 Ok(Box::new(peer))
             }
             Hop::Control { .. } => match self.control.address() {
-                Some(address) => {
-                    let mut peer = peer(address, CONTROL_IDLE);
-                    peer.options.read_timeout = Some(CONTROL_ANSWER);
-                    Ok(Box::new(peer))
-                }
+                Some(address) => Ok(Box::new(control_peer(address))),
                 None => Error::err_in(ErrorType::HTTPStatus(503)),
             },
             Hop::None => Error::err_in(ErrorType::InternalError),
@@ -104,5 +110,17 @@ impl Edge {
             Hop::Control { .. } | Hop::None => e.set_retry(false),
         }
         e
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_is_not_waited_for_as_a_pod_is() {
+        let options = control_peer(SocketAddr::from(([127, 0, 0, 1], 1))).options;
+        assert_eq!(options.read_timeout, Some(CONTROL_ANSWER));
+        assert_eq!(options.write_timeout, Some(CONTROL_ANSWER));
     }
 }
