@@ -1,8 +1,8 @@
 //! The one spelling of a path, to tell whether others read it as we do. Pure.
 //!
 //! Requests are routed and forwarded by the bytes of their path. Servers, proxies and browsers resolve
-//! `..`, decode `%2e`, merge `//` and take `\` for `/`, each in its own way. Where that would make
-//! another place of it than the bytes do, nobody can say what was meant.
+//! `..`, decode `%2e`, merge `//`, take `\` for `/` and leave out what follows a `;`, each in its own way.
+//! Where that would make another place of it than the bytes do, nobody can say what was meant.
 
 /// The path as whoever resolves everything would read it; `None`: it is that already.
 #[must_use]
@@ -15,14 +15,16 @@ pub fn plain(path: &str) -> Option<String> {
     let mut is_open = false;
     for segment in decoded.split(|byte| matches!(byte, b'/' | b'\\')) {
         is_open = false;
-        match segment {
+        // Servlets take `..;x` for `..`.
+        let name = segment.split(|byte| *byte == b';').next();
+        match name.unwrap_or_default() {
             b"" | b"." => {}
             b".." => {
                 segments.pop();
             }
-            other => {
+            _ => {
                 is_open = true;
-                segments.push(other);
+                segments.push(segment);
             }
         }
     }
@@ -75,6 +77,11 @@ mod tests {
             ("/%2enogoo9/x", Some("/.nogoo9/x")),
             ("/.nogoo9/x", Some("/.nogoo9/x")),
             ("/a;b/%zz", Some("/a;b/%zz")),
+            ("/a/..;/b", Some("/b")),
+            ("/a/.;x=y/..;z", Some("/")),
+            ("/a/%2e.%3b/b", Some("/b")),
+            ("/a/;/../b", Some("/b")),
+            ("/a;/..b;", Some("/a;/..b;")),
         ] {
             assert_eq!(plain(path).as_deref(), expected, "{path}");
         }
@@ -82,10 +89,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn there_is_nothing_left_to_resolve(path in "/[a%2eEfF5cC./\\\\]{0,16}") {
+        fn there_is_nothing_left_to_resolve(path in "/[a%2eEfF5cC./;3bB\\\\]{0,16}") {
             let once = plain(&path).unwrap_or(path);
             prop_assert!(once.starts_with('/'), "{}", once);
-            let climbs = once.split('/').any(|segment| segment == ".." || segment == ".");
+            let name = |segment: &str| segment.split(';').next() == Some("..");
+            let climbs = once.split('/').any(|segment| name(segment) || segment == ".");
             prop_assert!(!climbs && !once.contains("//") && !once.contains('\\'), "{}", once);
         }
     }
