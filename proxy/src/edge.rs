@@ -267,6 +267,9 @@ impl ProxyHttp for Edge {
             return Error::e_explain(answer::TOO_LARGE, "the body is too large");
         }
         ctx.data();
+        if end_of_stream {
+            ctx.body_came();
+        }
         if !self.flows_on(session.req_header(), ctx) {
             return Error::e_explain(ErrorType::InternalError, "the caller's session is over");
         }

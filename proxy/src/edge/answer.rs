@@ -93,12 +93,14 @@ impl Edge {
                     judged,
                     personal: self.watched(session.req_header()),
                     line: None,
+                    body_line: None,
                     until_closed: false,
                     repeats: 0,
                     missed: false,
                     next: Some((backend, entered)),
                     current: None,
                 }));
+                self.watch_body(session, ctx);
                 Ok(false)
             }
             other => self.not_served(session, ctx, &opened, &other).await,

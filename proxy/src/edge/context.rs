@@ -80,6 +80,8 @@ pub(super) struct PodHop {
     pub(super) personal: Option<Watched>,
     /// The client's connection, while an answer without an end goes over it.
     pub(super) line: Option<Line>,
+    /// The same, while its body is still to come.
+    pub(super) body_line: Option<Line>,
     /// Whether nothing but the end of the pod's connection ends its answer.
     pub(super) until_closed: bool,
     /// Repetitions after a connection broke.
@@ -182,10 +184,16 @@ impl Context {
 
     /// Leaves the client's connection alone from now on.
     pub(super) fn let_go(&self) {
-        if let Hop::Pod(hop) = &self.hop
-            && let Some(line) = &hop.line
-        {
-            line.let_go();
+        if let Hop::Pod(hop) = &self.hop {
+            let lines = hop.line.iter().chain(&hop.body_line);
+            lines.for_each(Line::let_go);
+        }
+    }
+
+    /// Notes that all of the request's body has come.
+    pub(super) fn body_came(&mut self) {
+        if let Hop::Pod(hop) = &mut self.hop {
+            hop.body_line = None;
         }
     }
 

@@ -1,11 +1,12 @@
-//! Ends an answer without an end, a stream of events say, when what opened it is over, although nothing
-//! flows. Pingora looks at a stream only when there is data, and has no other way in: so the client's
-//! connection is shut down, which ends the request in order. Over HTTP/2, where others share the
-//! connection, the stream is cut.
+//! Ends an answer without an end, a stream of events say, or a request whose body pauses, when what opened
+//! it is over, although nothing flows. Pingora looks at a stream only when there is data, and has no other
+//! way in: so the client's connection is shut down, which ends the request in order. Over HTTP/2, where
+//! others share the connection, the stream is cut.
 
 use super::Edge;
-use super::context::{Context, Hop};
+use super::context::{Context, Hop, PodHop};
 use crate::http2::{self, Cut};
+use crate::table::Backend;
 use http::header::CONTENT_LENGTH;
 use http::{Method, StatusCode};
 use nix::sys::socket::{Shutdown, shutdown};
@@ -16,8 +17,8 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::task::AbortOnDropHandle;
 
-/// What an answer without an end goes over. Whoever holds it lets go before the connection is closed or
-/// used again: the number of a closed one may be another's.
+/// What it goes over. Whoever holds it lets go before the connection is closed or used again: the number
+/// of a closed one may be another's.
 #[derive(Debug)]
 enum Over {
     /// A connection of its own.
@@ -86,16 +87,30 @@ impl Edge {
     /// Has an answer without an end ended with what opened it.
     pub(super) fn watch(&self, session: &Session, response: &ResponseHeader, ctx: &mut Context) {
         let Hop::Pod(hop) = &mut ctx.hop else { return };
-        let request = session.req_header();
-        if !is_endless(&request.method, response) {
+        if !is_endless(&session.req_header().method, response) {
             return;
         }
-        let on = match session.as_downstream() {
-            ServerSession::H1(client) => Some(Over::Connection(client.stream().id())),
-            _ => http2::current().map(Over::Stream),
-        };
-        let Some(on) = on else { return };
         let pod = hop.current.as_ref().map(|(pod, _)| pod.clone());
+        hop.line = self.line(session, hop, pod);
+    }
+
+    /// Has a request ended with what it was let in by, while its body is still to come: it may pause for as
+    /// long as it likes, and until then it has one of the places in its workspace.
+    pub(super) fn watch_body(&self, session: &mut Session, ctx: &mut Context) {
+        let Hop::Pod(hop) = &mut ctx.hop else { return };
+        if session.as_downstream_mut().is_body_empty() {
+            return;
+        }
+        let pod = hop.next.as_ref().map(|(pod, _)| pod.clone());
+        hop.body_line = self.line(session, hop, pod);
+    }
+
+    fn line(&self, session: &Session, hop: &PodHop, pod: Option<Arc<Backend>>) -> Option<Line> {
+        let on = match session.as_downstream() {
+            ServerSession::H1(client) => Over::Connection(client.stream().id()),
+            _ => Over::Stream(http2::current()?),
+        };
+        let request = session.req_header();
         let lost = self.over(request, &hop.opened, pod);
         let revoked = self.revoked(request);
         let (clock, expires) = (self.clock.clone(), hop.expires);
@@ -106,7 +121,7 @@ impl Edge {
                 () = revoked => {}
             }
         };
-        hop.line = Some(Line::watched(on, over));
+        Some(Line::watched(on, over))
     }
 }
 

@@ -138,3 +138,30 @@ async fn a_workspace_that_becomes_private_is_closed_to_all_but_its_owner() {
     assert_eq!(events.rest().await, b"");
     goes_on(owners).await;
 }
+
+/// It may pause for as long as it likes, but not for longer than its sender may be there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_pauses_ends_with_what_its_request_was_let_in_by() {
+    let (stage, app) = stage("authenticated").await;
+    let mut uploads = Vec::new();
+    for (nth, user) in ["admin", "bob"].into_iter().enumerate() {
+        let bearer = format!("Bearer {}", stage.bearer(user));
+        let headers = [("Authorization", bearer.as_str()), ("Content-Length", "10")];
+        let mut upload = Connection::open(stage.address).await;
+        upload
+            .send(request("POST", HOST, "/", &headers) + "half ")
+            .await;
+        eventually("the request to be there", || async {
+            app.requests() == nth + 1
+        })
+        .await;
+        uploads.push(upload);
+    }
+    let [mut others, mut owners] = <[Connection; 2]>::try_from(uploads).ok().unwrap();
+    stage.cluster.annotate("app", "visibility", "private").await;
+    assert_eq!(others.rest().await, b"");
+    owners.send("more.").await;
+    let answer = owners.answer().await;
+    assert_eq!(answer.status, 200);
+    assert!(answer.text().ends_with("\n\nhalf more."));
+}
