@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
 
 type Connection = h2::server::Connection<Stream, Bytes>;
 
@@ -57,6 +58,9 @@ where
         metrics.ended(End::Handshake);
         return;
     };
+    // Ends with this function, however that ends.
+    let over = CancellationToken::new();
+    let _over = over.clone().drop_guard();
     let active = Arc::<Active>::default();
     let most = UNDER_WAY.saturating_mul(usize::try_from(limits.streams).unwrap_or(usize::MAX));
     let mut malformed = 0;
@@ -125,7 +129,7 @@ where
                     let session = ServerSession::new_http2(session);
                     app.process_new_http(session, &shutdown).await;
                 };
-                let request = stream::run(request);
+                let request = stream::run(request, over.clone());
                 match tls::shown() {
                     Some(shown) => tokio::spawn(shown.during(request)),
                     None => tokio::spawn(request),
@@ -258,9 +262,13 @@ impl Drop for Guard {
 
 #[cfg(test)]
 mod tests {
-    use super::super::meter::{Meter, PREFACE, kind};
+    use super::super::meter::{Meter, PREFACE, Rates, kind};
+    use super::super::{Http2Metrics, Limits};
     use super::*;
+    use crate::accept::head::Bounds;
+    use pingora::apps::ReusedHttpStream;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::sync::mpsc;
 
     #[tokio::test(start_paused = true)]
     async fn a_client_is_asked_only_in_silence_and_whatever_it_says_is_an_answer() {
@@ -309,5 +317,72 @@ mod tests {
         let _request = active.begin();
         sleep(2 * EVERY + 2 * PONG).await;
         assert!(alive.is_finished());
+    }
+
+    /// What becomes of requests that wait for ever.
+    struct Stuck(mpsc::UnboundedSender<&'static str>);
+
+    /// Says so when a request has ended.
+    struct Ends(mpsc::UnboundedSender<&'static str>);
+
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            let _ = self.0.send("ended");
+        }
+    }
+
+    #[async_trait::async_trait]
+    impl HttpServerApp for Stuck {
+        async fn process_new_http(
+            self: &Arc<Self>,
+            _session: ServerSession,
+            _: &ShutdownWatch,
+        ) -> Option<ReusedHttpStream> {
+            let _ends = Ends(self.0.clone());
+            let _ = self.0.send("begun");
+            std::future::pending().await
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_does_not_look_at_its_client_ends_some_time_after_it() {
+        const LONG: Duration = Duration::from_secs(180);
+        let limits = Limits {
+            streams: 10,
+            bounds: Bounds {
+                target: 100,
+                section: 1000,
+                fields: 10,
+            },
+            rates: Rates {
+                resets: 10,
+                control: 10,
+            },
+            idle: LONG,
+            ping: Duration::ZERO,
+            window: 65_535,
+        };
+        let http2 = Http2 {
+            clear: true,
+            limits,
+            metrics: Http2Metrics::default(),
+        };
+        let (said, mut says) = mpsc::unbounded_channel();
+        let app = Arc::new(Stuck(said));
+        let (served, client) = tokio::io::duplex(64 * 1024);
+        let (_leave, leaving) = tokio::sync::watch::channel(false);
+        let serving = async move { serve(&app, Box::new(served), leaving, &http2).await };
+        let serving = tokio::spawn(serving);
+        let (mut requests, connection) = h2::client::handshake(client).await.unwrap();
+        let connection = tokio::spawn(connection);
+        let request = http::Request::get("http://localhost/").body(()).unwrap();
+        let _answer = requests.send_request(request, true).unwrap();
+        assert_eq!(says.recv().await, Some("begun"));
+        // While it is there, it may take its time.
+        assert!(timeout(10 * LONG, says.recv()).await.is_err());
+        connection.abort();
+        serving.await.unwrap();
+        assert!(says.try_recv().is_err(), "it may be about to end");
+        assert_eq!(timeout(LONG, says.recv()).await, Ok(Some("ended")));
     }
 }

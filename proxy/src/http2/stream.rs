@@ -3,8 +3,16 @@
 //! Pingora looks at a stream only when there is data. Whoever must end one although nothing flows asks
 //! for its [`Cut`]: the task that carries the stream ends then, and the client gets RST_STREAM, while
 //! others on the same connection go on.
+//!
+//! It does not look at a stream either whose workspace takes no more of an upload. So one whose whole
+//! connection has ended is given [`LEFT`] to end by itself.
 
+use std::time::Duration;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
+
+/// How long a request may still take whose client is gone.
+const LEFT: Duration = Duration::from_secs(60);
 
 tokio::task_local! {
     static CUT: Cut;
@@ -27,8 +35,9 @@ pub fn current() -> Option<Cut> {
     CUT.try_with(Cut::clone).ok()
 }
 
-/// Runs a stream until it is done or cut; whether it was done.
-pub(super) async fn run(stream: impl Future<Output = ()>) -> bool {
+/// Runs a stream until it is done or cut, or its connection has been `over` for some time; whether it was
+/// done.
+pub(super) async fn run(stream: impl Future<Output = ()>, over: CancellationToken) -> bool {
     let cut = Cut::default();
     let token = cut.0.clone();
     tokio::select! {
@@ -38,7 +47,16 @@ pub(super) async fn run(stream: impl Future<Output = ()>) -> bool {
             tracing::info!(target: "access", "an HTTP/2 stream was ended whose caller is out");
             false
         }
+        () = left(over) => {
+            tracing::info!(target: "access", "an HTTP/2 stream was ended whose client is gone");
+            false
+        }
     }
+}
+
+async fn left(over: CancellationToken) {
+    over.cancelled().await;
+    sleep(LEFT).await;
 }
 
 #[cfg(test)]
@@ -48,15 +66,16 @@ mod tests {
     #[tokio::test]
     async fn only_its_own_is_cut() {
         assert!(current().is_none());
-        let other = tokio::spawn(run(std::future::pending()));
-        let done = run(async {
+        let over = CancellationToken::new();
+        let other = tokio::spawn(run(std::future::pending(), over.clone()));
+        let cuts = async {
             let cut = current().unwrap();
             tokio::spawn(async move { cut.cut() });
             std::future::pending::<()>().await;
-        });
-        assert!(!done.await);
+        };
+        assert!(!run(cuts, over.clone()).await);
         assert!(!other.is_finished());
-        assert!(run(async {}).await);
+        assert!(run(async {}, over).await);
         other.abort();
     }
 }
