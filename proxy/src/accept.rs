@@ -8,6 +8,7 @@
 pub mod chunks;
 pub mod connection;
 pub mod count;
+mod gone;
 pub mod head;
 pub mod linger;
 mod listener;
@@ -27,6 +28,7 @@ use head::Bounds;
 use linger::{LINGER, Lingering};
 use nogoo9_runtime::client::TrustedProxies;
 use pingora::apps::{HttpPersistentSettings, HttpServerApp};
+use pingora::protocols::UniqueID as _;
 use pingora::protocols::http::ServerSession;
 use pingora::protocols::tls::SslDigest;
 use pingora::proxy::HttpProxy;
@@ -41,6 +43,7 @@ use tokio_util::task::TaskTracker;
 use wire::Wire;
 
 pub use connection::{reached, release};
+pub use gone::gone;
 pub use listener::bind;
 
 /// Longest wait after `accept` has failed, for files to be closed.
@@ -268,15 +271,22 @@ impl Acceptor {
     async fn http1(&self, mut connection: Box<Connection>) {
         let mut kept: Option<HttpPersistentSettings> = None;
         loop {
+            let (number, uploads) = (connection.id(), connection.uploads());
             let mut session = ServerSession::new_http1(connection);
             match kept {
                 Some(kept) => kept.apply_to_session(&mut session),
                 None => session.set_keepalive(Some(self.limits.deadlines.idle.as_secs())),
             }
-            let served = self
-                .app
-                .process_new_http(session, &self.stops.leaving)
-                .await;
+            let serving = self.app.process_new_http(session, &self.stops.leaving);
+            let served = match uploads {
+                true => gone::unless_gone(number, serving).await,
+                false => Some(serving.await),
+            };
+            let Some(served) = served else {
+                // Its request ends here, without the line that it would have had.
+                tracing::info!(target: "access", "a request was ended whose client is gone");
+                return;
+            };
             let Some((stream, persistent)) = served.map(|served| served.consume()) else {
                 return;
             };

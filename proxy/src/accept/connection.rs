@@ -109,6 +109,8 @@ pub struct Connection {
     due: Due,
     /// Whether a request was handed on, and not all that comes: so it is known what of it is unread.
     lingers: bool,
+    /// Whether its request has a body.
+    uploads: bool,
     /// Whether something of the answer was written.
     answered: bool,
     lingering: Lingering,
@@ -154,6 +156,7 @@ impl Connection {
             buffer: BytesMut::new(),
             due: Due::All,
             lingers: false,
+            uploads: false,
             answered: false,
             lingering,
             noted: AtomicBool::new(true),
@@ -230,6 +233,7 @@ impl Connection {
 
     /// From here on the request is Pingora's.
     fn hand_on(&mut self, head: Head) {
+        self.uploads = matches!(head.body, Body::Bytes(1..) | Body::Chunked);
         self.due = match head.body {
             Body::Bytes(body) => Due::Bytes(body.saturating_add(head.length as u64)),
             Body::Chunked => Due::Chunks(head.length, Chunks::default()),
@@ -295,6 +299,12 @@ impl Connection {
         let came = part.filled().len();
         buf.advance(came);
         Poll::Ready(Ok(came))
+    }
+
+    /// Whether the request that was handed on has a body.
+    #[must_use]
+    pub fn uploads(&self) -> bool {
+        self.uploads
     }
 
     /// Whether another request may follow: it is known where the last one ended.

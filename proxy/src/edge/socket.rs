@@ -340,14 +340,21 @@ async fn run(mut client: Stream, socket: Socket) {
         down: &story.metrics.down,
         mask,
     };
+    // Of what the pod takes nothing, the client's end is not read.
+    let gone = crate::accept::gone(client.id());
     let ended = {
         let mut relaying = std::pin::pin!(relay(client, pod, early, &terms));
-        tokio::select! {
-            ended = &mut relaying => ended,
-            () = out(expiry, over, revoked) => {
-                entered.end(End::Expired);
+        let why = tokio::select! {
+            ended = &mut relaying => Err(ended),
+            () = out(expiry, over, revoked) => Ok(End::Expired),
+            () = gone => Ok(End::Idle),
+        };
+        match why {
+            Ok(why) => {
+                entered.end(why);
                 relaying.await
             }
+            Err(ended) => ended,
         }
     };
     story.tell(101, Some(ended));
