@@ -23,12 +23,24 @@ pub(crate) enum Verdict {
     Restored,
 }
 
+/// What a watch has said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Said {
+    /// Nothing.
+    Nothing,
+    /// Only what was known: a bookmark that repeats a version.
+    Again,
+    /// Something new.
+    News,
+}
+
 /// How a watch ended that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// The next one may begin.
     Fine,
-    /// It broke off before its time without a word; the next one is not to begin at once.
+    /// It broke off before its time without a word, or at once without a new one; the next one is not to
+    /// begin at once.
     Early,
     /// It was silent although this server is not: only a list can tell what was missed.
     Silent,
@@ -77,28 +89,33 @@ impl Course {
         verdict
     }
 
-    /// Takes the version of an event or a bookmark in. `false`: it is from the past, and is not to be
-    /// believed.
-    pub(crate) fn heard(&mut self, version: &str, bookmark: bool) -> bool {
+    /// Takes the version of an event or a bookmark in. [`Said::Nothing`]: it is from the past, and is not to
+    /// be believed.
+    pub(crate) fn heard(&mut self, version: &str, bookmark: bool) -> Said {
         let number = number(version);
         // A bookmark may repeat a version; a change has a version of its own.
         if version.is_empty() || self.is_before(number, !bookmark) {
-            return false;
+            return Said::Nothing;
         }
         self.bookmarks |= bookmark;
-        (self.quiet, self.patience, self.gone, self.failed) = (0, 0, 0, 0);
+        (self.quiet, self.patience, self.gone) = (0, 0, 0);
+        if bookmark && version == self.from {
+            return Said::Again;
+        }
+        self.failed = 0;
         self.newest = number;
         version.clone_into(&mut self.from);
-        true
+        Said::News
     }
 
-    /// A watch has ended that did not fail: whether it `spoke`, and lasted `in_full`.
-    pub(crate) fn ended(&mut self, spoke: bool, in_full: bool) -> Ended {
-        if spoke {
-            return Ended::Fine;
-        }
-        if !in_full {
-            return Ended::Early;
+    /// A watch has ended that did not fail: what it has `said`, and whether it `lasted` for a while, or even
+    /// `in_full`.
+    pub(crate) fn ended(&mut self, said: Said, lasted: bool, in_full: bool) -> Ended {
+        match said {
+            Said::News => return Ended::Fine,
+            Said::Again if lasted || in_full => return Ended::Fine,
+            _ if !in_full => return Ended::Early,
+            _ => {}
         }
         (self.gone, self.failed) = (0, 0);
         if !self.bookmarks {
@@ -168,35 +185,51 @@ mod tests {
     fn events_only_ever_go_forward() {
         let mut course = Course::default();
         course.listed("10");
-        assert!(!course.heard("10", false), "the list had it");
-        assert!(course.heard("10", true), "a bookmark may repeat it");
-        assert!(course.heard("11", false) && course.heard("20", true));
-        assert!(!course.heard("20", false) && !course.heard("19", true));
+        for (version, bookmark, said) in [
+            // The list had it.
+            ("10", false, Said::Nothing),
+            ("10", true, Said::Again),
+            ("11", false, Said::News),
+            ("20", true, Said::News),
+            ("20", false, Said::Nothing),
+            ("19", true, Said::Nothing),
+        ] {
+            assert_eq!(course.heard(version, bookmark), said, "{version}");
+        }
         assert_eq!(course.from(), "20");
-        assert!(course.heard("no number", false), "not compared");
-        assert!(course.heard("3", false), "nor by what comes after it");
+        // Not compared, nor what comes after it.
+        assert_eq!(course.heard("no number", false), Said::News);
+        assert_eq!(course.heard("3", false), Said::News);
     }
 
     #[test]
     fn silence_of_a_server_that_speaks_is_suspicious() {
         let mut course = Course::default();
         course.listed("1");
-        assert_eq!(course.ended(false, true), Ended::Fine, "it never spoke");
-        assert_eq!(course.ended(false, false), Ended::Early);
+        assert_eq!(
+            course.ended(Said::Nothing, true, true),
+            Ended::Fine,
+            "it never spoke"
+        );
+        assert_eq!(course.ended(Said::Nothing, false, false), Ended::Early);
         course.heard("2", true);
-        assert_eq!(course.ended(true, true), Ended::Fine);
-        assert_eq!(course.ended(false, true), Ended::Silent);
+        assert_eq!(course.ended(Said::Again, true, true), Ended::Fine);
+        assert_eq!(course.ended(Said::Nothing, true, true), Ended::Silent);
         // The list found nothing: two more may be silent, then seven.
         course.listed("2");
         let until = |course: &mut Course| {
-            let ended = (1..).find(|_| course.ended(false, true) == Ended::Silent);
+            let ended = (1..).find(|_| course.ended(Said::Nothing, true, true) == Ended::Silent);
             course.listed("2");
             ended
         };
         assert_eq!(until(&mut course), Some(2));
         assert_eq!(until(&mut course), Some(4));
         course.heard("3", false);
-        assert_eq!(course.ended(false, true), Ended::Silent, "it spoke again");
+        assert_eq!(
+            course.ended(Said::Nothing, true, true),
+            Ended::Silent,
+            "it spoke again"
+        );
     }
 
     #[test]
@@ -217,11 +250,15 @@ mod tests {
         assert_eq!((course.failed(false), course.failed(false)), (1, 2));
         course.listed("5");
         assert_eq!(course.failed(false), 3, "a list alone proves nothing");
-        assert!(!course.heard("5", false));
+        assert_eq!(course.heard("5", false), Said::Nothing);
         assert_eq!(course.failed(false), 4, "nor does what is not believed");
+        assert_eq!(course.heard("5", true), Said::Again);
+        assert_eq!(course.ended(Said::Again, false, false), Ended::Early);
+        assert_eq!(course.failed(false), 5, "nor what is known");
+        assert_eq!(course.ended(Said::Again, true, false), Ended::Fine);
         course.heard("6", false);
         assert_eq!(course.failed(false), 1);
-        assert_eq!(course.ended(false, true), Ended::Fine);
+        assert_eq!(course.ended(Said::Nothing, true, true), Ended::Silent);
         assert_eq!((course.failed(false), course.failed(false)), (1, 2));
         assert_eq!(course.failed(true), 1, "nobody is pestered");
     }

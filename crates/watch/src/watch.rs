@@ -2,7 +2,7 @@
 
 use crate::backoff;
 use crate::config::Config;
-use crate::course::{Course, Ended, Verdict};
+use crate::course::{Course, Ended, Said, Verdict};
 use crate::mirror::{Change, Event, Key, Mirror, Seen};
 use crate::status::Status;
 use crate::store::Store;
@@ -279,9 +279,10 @@ impl<V, P, S> Worker<V, P, S> {
                     self.status.answered();
                     match self.take_all(stream, until).await {
                         // A moment less than asked for: clocks differ.
-                        Ok(spoke) => {
+                        Ok(said) => {
+                            let lasted = began.elapsed() >= backoff::LONGEST;
                             let in_full = began.elapsed() >= lasts.mul_f64(0.9);
-                            match self.course.ended(spoke, in_full) {
+                            match self.course.ended(said, lasted, in_full) {
                                 Ended::Fine => continue,
                                 Ended::Early => "a watch ended before its time".to_owned(),
                                 Ended::Silent => return Left::Silent,
@@ -306,30 +307,29 @@ impl<V, P, S> Worker<V, P, S> {
         }
     }
 
-    /// Takes in what one watch brings, and returns whether it brought anything.
+    /// Takes in what one watch brings, and returns what that was.
     async fn take_all<K>(
         &mut self,
         stream: impl Stream<Item = kube::Result<WatchEvent<K>>>,
         until: Instant,
-    ) -> Result<bool, Broke>
+    ) -> Result<Said, Broke>
     where
         K: Resource + Clone + DeserializeOwned + Debug + 'static,
         P: Fn(K) -> Option<V>,
         S: FnMut(Change<V>),
     {
         let mut stream = pin!(stream);
-        let mut spoke = false;
+        let mut said = Said::Nothing;
         loop {
             let event = match timeout_at(until, stream.next()).await {
                 Err(_) => return Err(Broke::Dead),
-                Ok(None) => return Ok(spoke),
+                Ok(None) => return Ok(said),
                 Ok(Some(Err(error))) if is_gone(&error) => {
                     return Err(Broke::Left(self.gone().await));
                 }
                 Ok(Some(Err(error))) => return Err(Broke::Failed(error.to_string())),
                 Ok(Some(Ok(event))) => event,
             };
-            spoke = true;
             let came = match event {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => self
                     .changed(&object)
@@ -339,11 +339,15 @@ impl<V, P, S> Worker<V, P, S> {
                     Event::Delete(key(&object), uid)
                 }),
                 WatchEvent::Bookmark(bookmark) => {
-                    if self.course.heard(&bookmark.metadata.resource_version, true) {
-                        self.status.proved();
-                        continue;
+                    let version = &bookmark.metadata.resource_version;
+                    match self.course.heard(version, true) {
+                        Said::Nothing => None,
+                        heard => {
+                            said = said.max(heard);
+                            self.status.proved();
+                            continue;
+                        }
                     }
-                    None
                 }
                 WatchEvent::Error(status) if status.code == 410 => {
                     return Err(Broke::Left(self.gone().await));
@@ -358,6 +362,7 @@ impl<V, P, S> Worker<V, P, S> {
                 sleep(backoff::wait(failures, dice())).await;
                 return Err(Broke::Left(Left::WentBack));
             };
+            said = Said::News;
             self.status.event();
             self.deliver(event);
         }
@@ -366,7 +371,7 @@ impl<V, P, S> Worker<V, P, S> {
     /// Whether a change is newer than anything before.
     fn changed<K: Resource>(&mut self, object: &K) -> bool {
         let version = object.meta().resource_version.as_deref();
-        self.course.heard(version.unwrap_or_default(), false)
+        self.course.heard(version.unwrap_or_default(), false) == Said::News
     }
 
     fn deliver(&mut self, event: Event<V>)

@@ -160,7 +160,7 @@ async fn a_bookmark_proves_what_is_known() {
     h.server().go(Watches::Silent);
     h.watched().await;
     h.until("some age", |_| status.age() > old).await;
-    assert!(!status.is_failing());
+    h.until("the answer", |_| !status.is_failing()).await;
 }
 
 #[tokio::test]
@@ -212,14 +212,21 @@ async fn pages_are_tried_again_where_a_whole_list_does_not_come() {
     assert_eq!(h.differences().await, ["+c", "-a"]);
 }
 
-/// A watch that begins and fails, again and again, is not begun ever anew at the same pace.
+/// A watch that begins and fails, or says what is known and ends, again and again, is not begun ever anew
+/// at the same pace.
 #[tokio::test]
 async fn watches_that_begin_and_fail_are_counted_until_one_is_heard() {
+    for watches in [Watches::Break, Watches::Repeat] {
+        counted_until_one_is_heard(watches).await;
+    }
+}
+
+async fn counted_until_one_is_heard(watches: Watches) {
     let config = Config {
         max_failures: 2,
         ..Config::default()
     };
-    let mut h = Harness::start(&[("a", "1")], Watches::Break, config).await;
+    let mut h = Harness::start(&[("a", "1")], watches, config).await;
     h.until_synced().await;
     // So often in a row is it given up, for a list; and that proves nothing.
     for _ in 0..2 {

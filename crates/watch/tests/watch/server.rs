@@ -25,6 +25,8 @@ pub(crate) enum Watches {
     One,
     /// Accepts, and fails at once.
     Break,
+    /// Accepts, repeats in a bookmark what is known, and ends at once.
+    Repeat,
     /// Refuses the call with HTTP 410, for ever.
     Gone,
     /// Accepts and stays silent.
@@ -189,6 +191,12 @@ async fn config_maps(
             let failed = json!({"type": "ERROR", "object": {"kind": "Status", "apiVersion": "v1",
                 "metadata": {}, "status": "Failure", "message": "broken", "code": 500}});
             let _ = sender.send(Ok(Bytes::from(format!("{failed}\n"))));
+            return stream(receiver, 1);
+        }
+        if server.watches == Watches::Repeat {
+            let known = json!({"type": "BOOKMARK", "object": {"kind": "ConfigMap", "apiVersion": "v1",
+                "metadata": {"resourceVersion": server.version.to_string()}}});
+            let _ = sender.send(Ok(Bytes::from(format!("{known}\n"))));
             return stream(receiver, 1);
         }
         let from = from.unwrap_or_default();
