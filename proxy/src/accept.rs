@@ -35,6 +35,7 @@ use pingora::proxy::HttpProxy;
 use pingora::server::ShutdownWatch;
 use std::net::SocketAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -157,8 +158,12 @@ impl Acceptor {
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            () = this.accept(&listener) => {}
+            () = this.accept(&listener, this.stops.closing.cancelled()) => {}
             () = leaving => {}
+        }
+        if listener::turn_away(&listener) {
+            this.accept(&listener, tokio::time::sleep(listener::HANDSHAKE))
+                .await;
         }
         // Who has been let in by the system already is served.
         listener::drain(listener, |tcp, peer| this.take(tcp, peer));
@@ -167,11 +172,12 @@ impl Acceptor {
         this.tasks.wait().await;
     }
 
-    async fn accept(self: &Arc<Self>, listener: &TcpListener) {
+    async fn accept(self: &Arc<Self>, listener: &TcpListener, over: impl Future<Output = ()>) {
+        let mut over = pin!(over);
         loop {
             let came = tokio::select! {
                 came = listener.accept() => came,
-                () = self.stops.closing.cancelled() => return,
+                () = &mut over => return,
             };
             match came {
                 Ok((tcp, peer)) => self.take(tcp, peer),
@@ -186,14 +192,25 @@ impl Acceptor {
 
     fn take(self: &Arc<Self>, tcp: TcpStream, peer: SocketAddr) {
         self.metrics.accepted();
-        match self.connections.admit() {
-            Ok(admitted) => {
-                let this = self.clone();
-                self.tasks
-                    .spawn(async move { this.serve(tcp, peer, admitted).await });
+        let stands_for_many = self.trusted.trust(peer.ip());
+        let admitted = self.connections.admit().and_then(|mut admitted| {
+            if !stands_for_many {
+                // Here, so that clients are counted in the order in which they came.
+                admitted.is_of(peer.ip())?;
             }
-            Err(full) => self.refused(full, peer),
-        }
+            Ok(admitted)
+        });
+        let admitted = match admitted {
+            Ok(admitted) => admitted,
+            Err(full) => return self.refused(full, peer),
+        };
+        let this = self.clone();
+        self.tasks.spawn(async move {
+            match stands_for_many && this.limits.proxy_protocol {
+                true => Box::pin(this.introduced(tcp, peer, admitted)).await,
+                false => this.serve(tcp, peer, admitted).await,
+            }
+        });
     }
 
     /// Closed without an answer: one in clear would be noise where TLS begins, and to hear the request
@@ -207,16 +224,40 @@ impl Acceptor {
         tracing::debug!(%client, ?reason, "too many connections");
     }
 
-    async fn serve(&self, mut tcp: TcpStream, peer: SocketAddr, mut admitted: Admitted) {
+    /// Serves a connection of which its first bytes tell whose it is.
+    async fn introduced(&self, mut tcp: TcpStream, peer: SocketAddr, mut admitted: Admitted) {
         let Some(client) = self.client(&mut tcp, peer).await else {
             return;
         };
-        if let Some(client) = client.counted
+        // Another trusted proxy behind the one in front stands for many all the same.
+        if !self.trusted.trust(client.ip())
             && let Err(full) = admitted.is_of(client.ip())
         {
             return self.refused(full, client);
         }
-        let client = client.address;
+        self.serve(tcp, client, admitted).await;
+    }
+
+    /// Whose the connection is, as a trusted proxy says; `None`: it does not, and the connection is to be
+    /// closed.
+    async fn client(&self, tcp: &mut TcpStream, peer: SocketAddr) -> Option<SocketAddr> {
+        let told = tokio::time::timeout(self.limits.deadlines.first, told::read(tcp)).await;
+        match told {
+            Ok(Ok(client)) => Some(client.unwrap_or(peer)),
+            Ok(Err(told::Untold::Gone)) => None,
+            Ok(Err(told::Untold::Malformed(error))) => {
+                self.metrics.refused(Refused::ProxyHeader);
+                tracing::warn!(%peer, %error, "a trusted proxy did not say whose its connection is; does it send the PROXY protocol?");
+                None
+            }
+            Err(_) => {
+                self.metrics.refused(Refused::ProxyHeader);
+                None
+            }
+        }
+    }
+
+    async fn serve(&self, tcp: TcpStream, client: SocketAddr, admitted: Admitted) {
         let Some(tls) = &self.tls else {
             let speaks = match self.http2.clear {
                 true => Speaks::Either,
@@ -334,50 +375,5 @@ impl Acceptor {
         refusal::tell(&connection, status, lost);
         let answer = refusal::answer(status, &lost.to_string());
         connection.refuse(&answer, tokio::time::sleep(LINGER)).await;
-    }
-}
-
-/// Whose a connection is.
-struct Client {
-    address: SocketAddr,
-    /// By whom it counts; `None`: it stands for many.
-    counted: Option<SocketAddr>,
-}
-
-impl Acceptor {
-    /// Whose the connection is; `None`: nobody's, it is to be closed.
-    async fn client(&self, tcp: &mut TcpStream, peer: SocketAddr) -> Option<Client> {
-        if !self.trusted.trust(peer.ip()) {
-            return Some(Client {
-                address: peer,
-                counted: Some(peer),
-            });
-        }
-        let stands_for_many = Client {
-            address: peer,
-            counted: None,
-        };
-        if !self.limits.proxy_protocol {
-            return Some(stands_for_many);
-        }
-        let told = tokio::time::timeout(self.limits.deadlines.first, told::read(tcp)).await;
-        match told {
-            Ok(Ok(Some(client))) => Some(Client {
-                address: client,
-                // Another trusted proxy behind the one in front stands for many all the same.
-                counted: (!self.trusted.trust(client.ip())).then_some(client),
-            }),
-            Ok(Ok(None)) => Some(stands_for_many),
-            Ok(Err(told::Untold::Gone)) => None,
-            Ok(Err(told::Untold::Malformed(error))) => {
-                self.metrics.refused(Refused::ProxyHeader);
-                tracing::warn!(%peer, %error, "a trusted proxy did not say whose its connection is; does it send the PROXY protocol?");
-                None
-            }
-            Err(_) => {
-                self.metrics.refused(Refused::ProxyHeader);
-                None
-            }
-        }
     }
 }

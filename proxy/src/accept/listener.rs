@@ -1,7 +1,7 @@
 //! The listening socket.
 
 use nogoo9_runtime::listen::ListenError;
-use socket2::{SockRef, TcpKeepalive};
+use socket2::{SockFilter, SockRef, TcpKeepalive};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -103,6 +103,33 @@ pub(super) fn is_of_one(error: &io::Error) -> bool {
     )
 }
 
+/// How long the handshakes that have begun may take to end: less than the second after which clients try
+/// again that are turned away.
+pub(super) const HANDSHAKE: Duration = Duration::from_millis(900);
+/// Drops the first packet of each handshake, and nothing else: loads the byte of TCP's flags (RFC 9293,
+/// section 3.1), and asks for SYN without ACK.
+const NO_SYN: [SockFilter; 5] = [
+    SockFilter::new(0x30, 0, 0, 13),
+    SockFilter::new(0x54, 0, 0, 0x12),
+    SockFilter::new(0x15, 0, 1, 0x02),
+    SockFilter::new(0x06, 0, 0, 0),
+    SockFilter::new(0x06, 0, 0, u32::MAX),
+];
+
+/// Whether others may listen at the address too, and nobody new is let in here from now on. The system
+/// resets the handshakes that are under way at a listener that closes: none shall be then. Clients whose
+/// first packet is dropped send it again after a second, when it comes to another listener.
+pub(super) fn turn_away(listener: &TcpListener) -> bool {
+    let options = SockRef::from(listener);
+    if !options.reuse_port().unwrap_or(false) {
+        return false;
+    }
+    options
+        .attach_filter(&NO_SYN)
+        .inspect_err(|error| tracing::warn!(%error, "clients may be reset while this proxy closes"))
+        .is_ok()
+}
+
 /// Takes what the system has let in already, and closes the socket: what is left in its queue then is
 /// reset, also if others listen on the same address.
 pub(super) fn drain(listener: TcpListener, mut take: impl FnMut(TcpStream, SocketAddr)) {
@@ -172,6 +199,40 @@ mod tests {
         let alone = bind(local(), false).unwrap();
         TcpStream::connect(alone.address).await.unwrap();
         alone.listen().unwrap().accept().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn who_comes_while_one_of_two_closes_is_the_others() {
+        let first = bind(local(), true).unwrap();
+        let address = first.address;
+        let first = first.listen().unwrap();
+        let early = TcpStream::connect(address).await.unwrap();
+        assert!(turn_away(&first));
+        let second = bind(address, true).unwrap().listen().unwrap();
+        // Half of them begin where nobody lets them in.
+        let late = (0..50).map(|_| tokio::spawn(TcpStream::connect(address)));
+        let late: Vec<_> = late.collect();
+        let mut others = 0;
+        let lasted = tokio::time::timeout(HANDSHAKE, async {
+            loop {
+                second.accept().await.unwrap();
+                others += 1;
+            }
+        });
+        assert!(lasted.await.is_err());
+        let mut served = Vec::new();
+        drain(first, |tcp, peer| served.push((tcp, peer)));
+        let peers: Vec<_> = served.iter().map(|(_, peer)| *peer).collect();
+        assert_eq!(peers, [early.local_addr().unwrap()]);
+        assert!((1..50).contains(&others), "{others} of 50");
+        while others < 50 {
+            second.accept().await.unwrap();
+            others += 1;
+        }
+        for client in late {
+            client.await.unwrap().unwrap();
+        }
+        assert!(!turn_away(&bind(local(), false).unwrap().listen().unwrap()));
     }
 
     #[tokio::test]

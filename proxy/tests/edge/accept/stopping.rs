@@ -52,31 +52,39 @@ async fn who_stops_says_so_and_loses_nothing() {
     assert_eq!(slow.stream.read(&mut rest).await.unwrap_or(0), 0);
 }
 
-/// Asks for a page on a connection of its own, or on one that is kept for as long as the proxy keeps it.
+/// Asks for a page on a connection that is kept for as long as the proxy keeps it, or on one of its own.
 async fn visit(address: SocketAddr, kept: &mut Option<Connection>) -> Result<(), String> {
-    let mut connection = match kept.take() {
-        Some(connection) => connection,
-        None => Connection {
-            stream: TcpStream::connect(address)
-                .await
-                .map_err(|error| format!("not let in: {error}"))?,
-            buffer: Vec::new(),
-        },
+    if let Some(connection) = kept.take()
+        && let Some(connection) = ask(connection).await?
+    {
+        *kept = connection;
+        return Ok(());
+    }
+    let stream = TcpStream::connect(address).await;
+    let connection = Connection {
+        stream: stream.map_err(|error| format!("not let in: {error}"))?,
+        buffer: Vec::new(),
     };
+    let answered = ask(connection).await?;
+    *kept = answered.ok_or("no answer: the connection was closed")?;
+    Ok(())
+}
+
+/// The connection, if it is kept; `None`: it was closed without an answer. Between two requests that may
+/// be, and clients ask again on another one (RFC 9110, section 9.2.2).
+async fn ask(mut connection: Connection) -> Result<Option<Option<Connection>>, String> {
     let get = request("GET", CONSOLE, "/", &[]);
-    let sent = connection.stream.write_all(get.as_bytes()).await;
-    sent.map_err(|error| format!("not heard: {error}"))?;
-    let answer = connection
-        .try_answer()
-        .await
-        .ok_or("no answer: the connection was closed")?;
+    if connection.stream.write_all(get.as_bytes()).await.is_err() {
+        return Ok(None);
+    }
+    let Some(answer) = connection.try_answer().await else {
+        return Ok(None);
+    };
     if answer.status != 200 {
         return Err(format!("{}: {}", answer.status, answer.text()));
     }
-    if answer.header("connection") != Some("close") {
-        *kept = Some(connection);
-    }
-    Ok(())
+    let is_kept = answer.header("connection") != Some("close");
+    Ok(Some(is_kept.then_some(connection)))
 }
 
 #[tokio::test(flavor = "multi_thread")]
