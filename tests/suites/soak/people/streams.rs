@@ -11,6 +11,8 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{Instant, interval};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::http::StatusCode;
+use tokio_tungstenite::tungstenite::http::header::RETRY_AFTER;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 /// How long somebody stays, in milliseconds.
@@ -24,6 +26,8 @@ enum End {
     ByPod,
     /// A proxy closed it with this code.
     Closed(u16),
+    /// It was never opened: a proxy answered 503, and when to come back.
+    Unavailable,
 }
 
 pub(super) async fn events(mut person: Person) {
@@ -100,6 +104,11 @@ pub(super) async fn sockets(mut person: Person) {
                 };
                 person.tally.expected(Kind::Socket, why);
             }
+            // It waited for a pod, and is asked to come back as one that is open.
+            Ok(Some(End::Unavailable)) if life.is_stopping() => {
+                person.tally.expected(Kind::Socket, Why::Stopped);
+            }
+            Ok(Some(End::Unavailable)) => person.tally.failed(Kind::Socket, "refused: 503"),
             Ok(Some(End::Closed(code))) => {
                 person
                     .tally
@@ -128,6 +137,12 @@ async fn talk(
     let opened = tokio::time::timeout(LONG, tokio_tungstenite::client_async(request, stream));
     let (mut socket, _) = match opened.await.context("no handshake")? {
         Ok(opened) => opened,
+        Err(Error::Http(answer))
+            if answer.status() == StatusCode::SERVICE_UNAVAILABLE
+                && answer.headers().contains_key(RETRY_AFTER) =>
+        {
+            return Ok(Some(End::Unavailable));
+        }
         Err(Error::Http(answer)) => {
             let body = answer.body().clone().unwrap_or_default();
             let text = String::from_utf8_lossy(&body).into_owned();
