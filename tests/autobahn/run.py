@@ -61,13 +61,23 @@ reactor.run()
 with open(os.path.join(env["OUT"], "index.json")) as index:
     index = json.load(index)
 told = ("behavior", "behaviorClose", "remoteCloseCode")
-differ = 0
+differ = more = 0
 results = collections.Counter()
 for case, direct in sorted(index["direct"].items()):
     edge = index["edge"].get(case, {})
     results[direct["behavior"]] += 1
-    if [direct[one] for one in told] != [edge.get(one) for one in told]:
+    if direct["remoteCloseCode"] is None and edge.get("remoteCloseCode") is not None:
+        # Autobahn's server closes with bytes unread, which resets: directly its client does not always
+        # see the Close before that, where the edge has passed it on.
+        more += 1
+        told_here = told[:2]
+    else:
+        told_here = told
+    if [direct[one] for one in told_here] != [edge.get(one) for one in told_here]:
         differ += 1
         print("DIFFERS %s: direct %s, edge %s" % (case, direct, edge))
-print("%d cases, %d differ: %s" % (len(index["direct"]), differ, dict(results)))
+print(
+    "%d cases, %d differ, %d with a Close that was lost directly: %s"
+    % (len(index["direct"]), differ, more, dict(results))
+)
 sys.exit(1 if differ or not index["direct"] else 0)
