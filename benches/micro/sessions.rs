@@ -39,7 +39,7 @@ pub(crate) fn bench(criterion: &mut Criterion) {
             .map(|_| sessions.enter(&here, &pod, Kind::Socket))
             .collect();
         group.bench_with_input(BenchmarkId::new("counts", size), &size, |bencher, _| {
-            bencher.iter(|| black_box(sessions.to_wire("here", None)));
+            bencher.iter(|| black_box(sessions.to_wire("here")));
         });
         group.bench_with_input(BenchmarkId::new("pod-event", size), &size, |bencher, _| {
             // After the first time there is none left to end: what is measured is the search.
