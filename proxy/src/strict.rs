@@ -112,9 +112,13 @@ fn framing(raw: &[u8], request: &RequestHeader) -> Result<(), Flaw> {
     let mut lengths = request.headers.get_all(CONTENT_LENGTH).iter();
     match (lengths.next(), lengths.next()) {
         (None, _) => Ok(()),
-        (Some(length), None) if length.as_bytes().iter().all(u8::is_ascii_digit) => Ok(()),
+        (Some(length), None) if is_number(length.as_bytes()) => Ok(()),
         _ => Err(Flaw::Length),
     }
+}
+
+fn is_number(value: &[u8]) -> bool {
+    !value.is_empty() && value.iter().all(u8::is_ascii_digit)
 }
 
 fn has_length(raw: &[u8]) -> bool {

@@ -47,6 +47,8 @@ fn framing_says_one_thing() {
         ),
         ("Content-Length: 5, 5\r\n", Err(Flaw::Length)),
         ("Content-Length: +5\r\n", Err(Flaw::Length)),
+        ("Content-Length: \t\r\n", Err(Flaw::Length)),
+        ("Content-Length:\r\n", Err(Flaw::Length)),
         ("Content-Length: 5 5\r\n", Err(Flaw::Length)),
         (
             "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
