@@ -5,10 +5,10 @@
 //! client is counted; what it goes over is set up ([`wire`]); and each head of an HTTP/1 request is
 //! awaited, with its deadlines and bounds ([`head`], [`connection`]), before Pingora is asked.
 
+mod broken;
 pub mod chunks;
 pub mod connection;
 pub mod count;
-mod gone;
 pub mod head;
 pub mod linger;
 mod listener;
@@ -43,8 +43,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wire::Wire;
 
+pub use broken::broken;
 pub use connection::{reached, release};
-pub use gone::gone;
 pub use listener::bind;
 
 /// Longest wait after `accept` has failed, for files to be closed.
@@ -85,7 +85,7 @@ pub struct Stops {
 /// What an acceptor is made of.
 pub struct Parts {
     /// What requests are given to.
-    pub app: HttpProxy<Edge>,
+    pub app: Arc<HttpProxy<Edge>>,
     /// What clients may do before there is a request.
     pub limits: Limits,
     /// Who may say whose a connection is.
@@ -104,15 +104,7 @@ pub struct Parts {
 
 /// Takes connections and serves them.
 pub struct Acceptor {
-    app: Arc<HttpProxy<Edge>>,
-    limits: Limits,
-    trusted: TrustedProxies,
-    http2: Http2,
-    /// `None`: it ends in front of us.
-    tls: Option<Tls>,
-    connections: Connections,
-    metrics: Metrics,
-    stops: Stops,
+    parts: Parts,
     tasks: TaskTracker,
     lingering: Lingering,
 }
@@ -121,26 +113,9 @@ impl Acceptor {
     /// An acceptor of these parts.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts {
-            app,
-            limits,
-            trusted,
-            http2,
-            tls,
-            connections,
-            metrics,
-            stops,
-        } = parts;
         let tasks = TaskTracker::new();
         Self {
-            app: Arc::new(app),
-            limits,
-            trusted,
-            http2,
-            tls,
-            connections,
-            metrics,
-            stops,
+            parts,
             lingering: Lingering::new(tasks.clone()),
             tasks,
         }
@@ -150,15 +125,15 @@ impl Acceptor {
     pub async fn run(self, listener: TcpListener) {
         let this = Arc::new(self);
         let leaving = async {
-            let mut leaving = this.stops.leaving.clone();
+            let mut leaving = this.parts.stops.leaving.clone();
             // An error: whoever could say so is gone, which says the same.
             let _ = leaving.wait_for(|leaving| *leaving).await;
             // From now on each request is told so by its session.
-            this.app.http_cleanup().await;
+            this.parts.app.http_cleanup().await;
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            () = this.accept(&listener, this.stops.closing.cancelled()) => {}
+            () = this.accept(&listener, this.parts.stops.closing.cancelled()) => {}
             () = leaving => {}
         }
         if listener::turn_away(&listener) {
@@ -167,7 +142,7 @@ impl Acceptor {
         }
         // Who has been let in by the system already is served.
         listener::drain(listener, |tcp, peer| this.take(tcp, peer));
-        this.app.http_cleanup().await;
+        this.parts.app.http_cleanup().await;
         this.tasks.close();
         this.tasks.wait().await;
     }
@@ -191,9 +166,9 @@ impl Acceptor {
     }
 
     fn take(self: &Arc<Self>, tcp: TcpStream, peer: SocketAddr) {
-        self.metrics.accepted();
-        let stands_for_many = self.trusted.trust(peer.ip());
-        let admitted = self.connections.admit().and_then(|mut admitted| {
+        self.parts.metrics.accepted();
+        let stands_for_many = self.parts.trusted.trust(peer.ip());
+        let admitted = self.parts.connections.admit().and_then(|mut admitted| {
             if !stands_for_many {
                 // Here, so that clients are counted in the order in which they came.
                 admitted.is_of(peer.ip())?;
@@ -206,7 +181,7 @@ impl Acceptor {
         };
         let this = self.clone();
         self.tasks.spawn(async move {
-            match stands_for_many && this.limits.proxy_protocol {
+            match stands_for_many && this.parts.limits.proxy_protocol {
                 true => Box::pin(this.introduced(tcp, peer, admitted)).await,
                 false => this.serve(tcp, peer, admitted).await,
             }
@@ -220,7 +195,7 @@ impl Acceptor {
             Full::Total => Refused::Total,
             Full::Client => Refused::Client,
         };
-        self.metrics.refused(reason);
+        self.parts.metrics.refused(reason);
         tracing::debug!(%client, ?reason, "too many connections");
     }
 
@@ -230,7 +205,7 @@ impl Acceptor {
             return;
         };
         // Another trusted proxy behind the one in front stands for many all the same.
-        if !self.trusted.trust(client.ip())
+        if !self.parts.trusted.trust(client.ip())
             && let Err(full) = admitted.is_of(client.ip())
         {
             return self.refused(full, client);
@@ -241,25 +216,25 @@ impl Acceptor {
     /// Whose the connection is, as a trusted proxy says; `None`: it does not, and the connection is to be
     /// closed.
     async fn client(&self, tcp: &mut TcpStream, peer: SocketAddr) -> Option<SocketAddr> {
-        let told = tokio::time::timeout(self.limits.deadlines.first, told::read(tcp)).await;
+        let told = tokio::time::timeout(self.parts.limits.deadlines.first, told::read(tcp)).await;
         match told {
             Ok(Ok(client)) => Some(client.unwrap_or(peer)),
             Ok(Err(told::Untold::Gone)) => None,
             Ok(Err(told::Untold::Malformed(error))) => {
-                self.metrics.refused(Refused::ProxyHeader);
+                self.parts.metrics.refused(Refused::ProxyHeader);
                 tracing::warn!(%peer, %error, "a trusted proxy did not say whose its connection is; does it send the PROXY protocol?");
                 None
             }
             Err(_) => {
-                self.metrics.refused(Refused::ProxyHeader);
+                self.parts.metrics.refused(Refused::ProxyHeader);
                 None
             }
         }
     }
 
     async fn serve(&self, tcp: TcpStream, client: SocketAddr, admitted: Admitted) {
-        let Some(tls) = &self.tls else {
-            let speaks = match self.http2.clear {
+        let Some(tls) = &self.parts.tls else {
+            let speaks = match self.parts.http2.clear {
                 true => Speaks::Either,
                 false => Speaks::Http1,
             };
@@ -284,7 +259,7 @@ impl Acceptor {
         tls: Option<Arc<SslDigest>>,
         admitted: Admitted,
     ) -> Connection {
-        let (lingering, metrics) = (self.lingering.clone(), self.metrics.clone());
+        let (lingering, metrics) = (self.lingering.clone(), self.parts.metrics.clone());
         Connection::new(wire, client, tls, admitted, lingering, metrics)
     }
 
@@ -292,17 +267,23 @@ impl Acceptor {
     async fn speak(&self, connection: Connection, speaks: Speaks) {
         let connection = Box::new(connection);
         let closing = async {
-            self.stops.closing.cancelled().await;
+            self.parts.stops.closing.cancelled().await;
             // Nobody else hears what it is about to ask.
             tokio::time::sleep(NEWCOMER).await;
         };
-        let first = self.limits.deadlines.first;
+        let first = self.parts.limits.deadlines.first;
         match self.next(connection, speaks, first, closing).await {
             Some((connection, Came::Request)) => self.http1(connection).await,
             Some((connection, Came::Http2)) => {
-                let leaving = self.stops.leaving.clone();
+                let leaving = self.parts.stops.leaving.clone();
                 // Boxed, so that other connections need no room for it.
-                Box::pin(http2::serve(&self.app, connection, leaving, &self.http2)).await;
+                Box::pin(http2::serve(
+                    &self.parts.app,
+                    connection,
+                    leaving,
+                    &self.parts.http2,
+                ))
+                .await;
             }
             Some((_, Came::Nothing)) | None => {}
         }
@@ -316,11 +297,14 @@ impl Acceptor {
             let mut session = ServerSession::new_http1(connection);
             match kept {
                 Some(kept) => kept.apply_to_session(&mut session),
-                None => session.set_keepalive(Some(self.limits.deadlines.idle.as_secs())),
+                None => session.set_keepalive(Some(self.parts.limits.deadlines.idle.as_secs())),
             }
-            let serving = self.app.process_new_http(session, &self.stops.leaving);
+            let serving = self
+                .parts
+                .app
+                .process_new_http(session, &self.parts.stops.leaving);
             let served = match uploads {
-                true => gone::unless_gone(number, serving).await,
+                true => broken::unless_broken(number, serving).await,
                 false => Some(serving.await),
             };
             let Some(served) = served else {
@@ -334,8 +318,8 @@ impl Acceptor {
             let again = connection::take(stream).filter(|again| again.may_go_on());
             let Some(again) = again else { return };
             kept = persistent;
-            let idle = self.limits.deadlines.idle;
-            let closing = self.stops.closing.cancelled();
+            let idle = self.parts.limits.deadlines.idle;
+            let closing = self.parts.stops.closing.cancelled();
             let next = self.next(again, Speaks::Http1, idle, closing);
             match next.await {
                 Some((again, Came::Request)) => connection = again,
@@ -354,7 +338,7 @@ impl Acceptor {
     ) -> Option<(Box<Connection>, Came)> {
         let Limits {
             deadlines, bounds, ..
-        } = &self.limits;
+        } = &self.parts.limits;
         match connection
             .next(speaks, wait, deadlines, bounds, closing)
             .await
@@ -368,7 +352,7 @@ impl Acceptor {
     }
 
     async fn lost(&self, connection: Connection, lost: Lost) {
-        self.metrics.refused(refusal::reason(lost));
+        self.parts.metrics.refused(refusal::reason(lost));
         let Some(status) = refusal::status(lost) else {
             return;
         };

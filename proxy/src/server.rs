@@ -317,7 +317,7 @@ pub fn acceptor(
         metrics: edge.metrics.http2.clone(),
     };
     Acceptor::new(Parts {
-        app: http_proxy(&conf, edge),
+        app: Arc::new(http_proxy(&conf, edge)),
         limits: settings.accept.clone(),
         trusted: settings.trusted.clone(),
         http2,

@@ -1,4 +1,5 @@
-//! Whether a client is gone that nobody looks at.
+//! Whether a connection has broken that nobody looks at. (`hold::gone` is stricter: to it, who has ended
+//! one half has left.)
 //!
 //! While a pod takes no more of an upload, or of a socket, its client is not read from: its end would be
 //! found behind what it has sent, and a reset by the next read alone. The system knows, also of one that
@@ -14,7 +15,7 @@ use std::time::Duration;
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// Returns once the connection has broken. Whoever calls keeps it open until then.
-pub async fn gone(connection: RawFd) {
+pub async fn broken(connection: RawFd) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         if getpeername::<SockaddrStorage>(connection) == Err(Errno::ENOTCONN) {
@@ -24,11 +25,14 @@ pub async fn gone(connection: RawFd) {
 }
 
 /// What is `done` with a connection; `None`: nothing, it broke, and that was not noticed.
-pub(super) async fn unless_gone<T>(connection: RawFd, done: impl Future<Output = T>) -> Option<T> {
+pub(super) async fn unless_broken<T>(
+    connection: RawFd,
+    done: impl Future<Output = T>,
+) -> Option<T> {
     tokio::select! {
         biased;
         done = done => Some(done),
-        () = gone(connection) => None,
+        () = broken(connection) => None,
     }
 }
 
@@ -49,14 +53,14 @@ mod tests {
         let (mut client, served) = (client.unwrap(), served.unwrap().0);
         let number = served.as_raw_fd();
         client.write_all(b"unread").await.unwrap();
-        let going = unless_gone(number, pending::<()>());
+        let going = unless_broken(number, pending::<()>());
         assert!(timeout(10 * LOOK_EVERY, going).await.is_err());
         client.shutdown().await.unwrap();
-        let going = unless_gone(number, pending::<()>());
+        let going = unless_broken(number, pending::<()>());
         assert!(timeout(10 * LOOK_EVERY, going).await.is_err());
-        assert_eq!(unless_gone(number, async { "done" }).await, Some("done"));
+        assert_eq!(unless_broken(number, async { "done" }).await, Some("done"));
         client.set_zero_linger().unwrap();
         drop(client);
-        assert_eq!(unless_gone(number, pending::<()>()).await, None);
+        assert_eq!(unless_broken(number, pending::<()>()).await, None);
     }
 }

@@ -341,20 +341,21 @@ async fn run(mut client: Stream, socket: Socket) {
         mask,
     };
     // Of what the pod takes nothing, the client's end is not read.
-    let gone = crate::accept::gone(client.id());
+    let broken = crate::accept::broken(client.id());
     let ended = {
         let mut relaying = std::pin::pin!(relay(client, pod, early, &terms));
-        let why = tokio::select! {
-            ended = &mut relaying => Err(ended),
-            () = out(expiry, over, revoked) => Ok(End::Expired),
-            () = gone => Ok(End::Idle),
-        };
-        match why {
-            Ok(why) => {
-                entered.end(why);
+        tokio::select! {
+            ended = &mut relaying => ended,
+            () = out(expiry, over, revoked) => {
+                entered.end(End::Expired);
                 relaying.await
             }
-            Err(ended) => ended,
+            () = broken => {
+                // The pod is told as of one that was silent for too long.
+                entered.end(End::Idle);
+                let outcome = Outcome::ByClient;
+                Ended { outcome, ..relaying.await }
+            }
         }
     };
     story.tell(101, Some(ended));
