@@ -24,6 +24,26 @@ const KNOWN: [&str; 14] = [
     keys::STRIP_PREFIX,
     keys::AFFINITY,
 ];
+/// Settings that know some words alone, and what there is without them, which is also what a reader
+/// makes of any other word.
+const WORDS: [(&str, &[&str], &str); 4] = [
+    (keys::WORKSPACE_PROTOCOL, &["h2c"], "for HTTP/1.1"),
+    (
+        keys::AFFINITY,
+        &["session"],
+        "to send all new requests to the new pod",
+    ),
+    (
+        keys::STRIP_PREFIX,
+        &["true", "false"],
+        "to take the prefix off",
+    ),
+    (
+        keys::WORKSPACE_AUTH_MODE,
+        &["no-auth"],
+        "to tell the workspace who is calling",
+    ),
+];
 /// What an extra port may set: `api.NAME.` and one of these.
 const OF_PORTS: [&str; 3] = ["port", "path", "visibility"];
 
@@ -95,21 +115,14 @@ pub fn check(document: &Document) -> Result<Template, (&'static str, String)> {
             ));
         }
     }
-    // Words that mean something alone: any other is as if there was none.
-    for (key, only, without) in [
-        (keys::WORKSPACE_PROTOCOL, "h2c", "for HTTP/1.1"),
-        (
-            keys::AFFINITY,
-            "session",
-            "to send all new requests to the new pod",
-        ),
-    ] {
+    for (key, words, without) in WORDS {
         if let Some(value) = template.declared.get(key)
-            && value != only
+            && !words.contains(&value.as_str())
         {
+            let words = words.join(" or ");
             return Err((
                 "settings",
-                format!("annotation {key} is '{value}'; use {only}, or leave it out {without}"),
+                format!("annotation {key} is '{value}'; use {words}, or leave it out {without}"),
             ));
         }
     }
@@ -197,8 +210,18 @@ mod tests {
         let good = r#"{"containers": [{"name": "m", "image": "i"}]}"#;
         assert!(check(&document(&[], good)).is_ok());
         assert!(check(&document(&[(keys::VISIBILITY, "user:${{user}}")], good)).is_ok());
-        assert!(check(&document(&[(keys::WORKSPACE_PROTOCOL, "h2c")], good)).is_ok());
-        assert!(check(&document(&[(keys::AFFINITY, "session")], good)).is_ok());
+        for (key, word) in [
+            (keys::WORKSPACE_PROTOCOL, "h2c"),
+            (keys::AFFINITY, "session"),
+            (keys::STRIP_PREFIX, "true"),
+            (keys::STRIP_PREFIX, "false"),
+            (keys::WORKSPACE_AUTH_MODE, "no-auth"),
+        ] {
+            assert!(
+                check(&document(&[(key, word)], good)).is_ok(),
+                "{key}: {word}"
+            );
+        }
         let ports = [
             ("nogoo9/api.web.port", "8080"),
             ("nogoo9/api.web.path", "/of/${{workspace_id}}"),
@@ -229,6 +252,18 @@ mod tests {
                 "use session, or leave it out",
             ),
             (&[(keys::AFFINITY, "")], good, "settings", "use session"),
+            (
+                &[(keys::STRIP_PREFIX, "no")],
+                good,
+                "settings",
+                "use true or false, or leave it out",
+            ),
+            (
+                &[(keys::WORKSPACE_AUTH_MODE, "none")],
+                good,
+                "settings",
+                "use no-auth, or leave it out",
+            ),
             (
                 &[("nogoo9/api.web.visibility", "all")],
                 good,
