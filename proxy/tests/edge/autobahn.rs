@@ -1,8 +1,9 @@
 //! Autobahn's testsuite through the edge as a middle hop, where it is installed (`make autobahn`): each
 //! case has the same result as directly at the same server, which is Autobahn's own.
 
+use crate::address::free;
 use crate::cluster::Spec;
-use crate::proxy::{CONSOLE, Stage, free};
+use crate::proxy::{CONSOLE, Stage};
 use std::process::Stdio;
 use tokio::net::TcpStream;
 use tokio::process::Command;

@@ -1,6 +1,6 @@
 //! An embedded API server, and pods as their objects.
 
-use crate::proxy::free;
+use crate::address::free;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};

@@ -12,6 +12,7 @@
 mod absent;
 mod accept;
 mod access;
+mod address;
 mod affinity;
 mod autobahn;
 mod claims;

@@ -1,5 +1,6 @@
 //! The whole stage: cluster, provider, control, and the proxy binary.
 
+use crate::address::free;
 use crate::client::{Answer, Connection, request};
 use crate::cluster::{Cluster, Spec};
 use crate::eventually;
@@ -11,7 +12,6 @@ use nogoo9_model::renew;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
@@ -32,22 +32,6 @@ pub(crate) struct Stage {
     signer: SessionSigner,
     issuer: String,
     idp: CancellationToken,
-}
-
-/// An address that stays free until somebody is told to take it: below the range of ports that Linux
-/// gives to whoever wants any, and to outgoing connections.
-pub(crate) fn free() -> SocketAddr {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    loop {
-        // Processes begin at different places, so that they seldom meet.
-        let begin = std::process::id() % 120;
-        let nth = u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
-        let port = 20_000 + (begin * 100 + nth) % 12_000;
-        let address = SocketAddr::from(([127, 0, 0, 1], u16::try_from(port).unwrap()));
-        if std::net::TcpListener::bind(address).is_ok() {
-            return address;
-        }
-    }
 }
 
 fn now() -> i64 {

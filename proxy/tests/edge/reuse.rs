@@ -1,12 +1,13 @@
 //! An address that goes from a pod of one owner to a pod of another, again and again, under load: no
 //! byte of the one's callers reaches the other.
 
+use crate::address::{Listening, Reserved};
 use crate::client::request;
 use crate::cluster::Spec;
 use crate::proxy::{CONSOLE, Stage};
 use crate::sockets::{frame, opening};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -23,16 +24,6 @@ fn rounds() -> usize {
     }
 }
 
-/// An address that nobody else takes in the moments in which nobody listens there: on a loopback host of
-/// its own, by process and use.
-async fn own_address() -> SocketAddr {
-    static NEXT: AtomicU8 = AtomicU8::new(64);
-    let [.., high, low] = std::process::id().to_be_bytes();
-    let host = [127, NEXT.fetch_add(1, Ordering::SeqCst), high, low];
-    let listener = TcpListener::bind((std::net::Ipv4Addr::from(host), 0)).await;
-    listener.unwrap().local_addr().unwrap()
-}
-
 /// What callers of an owner say of themselves in every request.
 fn mark(owner: &str) -> String {
     format!("said-by-{owner}")
@@ -46,12 +37,14 @@ fn count(bytes: &[u8], mark: &str) -> usize {
 /// A pod: says whose it is, and keeps every byte that it reads.
 struct Pod {
     bytes: Arc<Mutex<Vec<u8>>>,
+    listening: Listening,
     serving: tokio::task::JoinHandle<()>,
 }
 
 impl Pod {
-    async fn start(owner: &'static str, address: SocketAddr) -> Self {
-        let listener = TcpListener::bind(address).await.unwrap();
+    async fn start(owner: &'static str, at: &Reserved) -> Self {
+        let listener = TcpListener::bind(at.address).await.unwrap();
+        let listening = Listening::of(&listener);
         let bytes = Arc::<Mutex<Vec<u8>>>::default();
         let kept = bytes.clone();
         let serving = tokio::spawn(async move {
@@ -62,11 +55,16 @@ impl Pod {
                 while connections.try_join_next().is_some() {}
             }
         });
-        Self { bytes, serving }
+        Self {
+            bytes,
+            listening,
+            serving,
+        }
     }
 
     /// Ends it as a process does; with every byte that it read.
     async fn kill(self) -> Vec<u8> {
+        self.listening.end();
         self.serving.abort();
         let _ = self.serving.await;
         std::mem::take(&mut *self.bytes.lock().unwrap())
@@ -261,7 +259,8 @@ enum Order {
 /// Hands one address to and fro; returns in how many rounds something crossed, and how many answers
 /// came from the other's pod.
 async fn hand_over(stage: &Stage, rounds: usize, order: &Order, of: &str) -> (usize, usize) {
-    let address = own_address().await;
+    let reserved = Reserved::alone();
+    let address = reserved.address;
     let seen = [Arc::<Seen>::default(), Arc::<Seen>::default()];
     let mut callers = JoinSet::new();
     let workspace = |turn: usize| format!("{}{of}", OWNERS[turn % 2].1);
@@ -290,7 +289,7 @@ async fn hand_over(stage: &Stage, rounds: usize, order: &Order, of: &str) -> (us
             }
             None => None,
         };
-        let pod = Pod::start(owner, address).await;
+        let pod = Pod::start(owner, &reserved).await;
         let name = format!("{}-{round}", workspace(round));
         let (on, spec) = (
             workspace(round),
@@ -352,15 +351,16 @@ async fn no_byte_crosses_when_an_address_is_used_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_that_two_pods_claim_is_nobodys() {
     let stage = Stage::start().await;
-    let address = own_address().await;
-    let pod = Pod::start("alice", address).await;
+    let reserved = Reserved::alone();
+    let address = reserved.address;
+    let pod = Pod::start("alice", &reserved).await;
     let spec = Spec::new("a", "hers", 1, address).alone();
     let uid = stage.cluster.run(&spec).await;
     stage.routed("hers", Some(&uid)).await;
     assert_eq!(stage.get("hers", "/said-by-alice").await.text(), "alice");
     pod.kill().await;
     // His pod listens at the port that hers names, and names another.
-    let pod = Pod::start("bob", address).await;
+    let pod = Pod::start("bob", &reserved).await;
     let his_port = SocketAddr::new(address.ip(), address.port() ^ 1);
     let his = stage
         .cluster

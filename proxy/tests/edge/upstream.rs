@@ -1,6 +1,7 @@
 //! Small real servers that stand for the application in a pod, and for control.
 
 use crate::PATIENCE;
+use crate::address::{Listening, Reserved};
 use axum::body::Body;
 use axum::extract::ws::{CloseFrame, Message, WebSocketUpgrade};
 use axum::extract::{Path, Request, State};
@@ -28,7 +29,8 @@ pub(crate) struct Upstream {
     slow: watch::Sender<bool>,
     told: Arc<Mutex<Told>>,
     sessions: Arc<Mutex<Sessions>>,
-    runtime: Mutex<Option<Runtime>>,
+    serving: Mutex<Option<(Runtime, Listening)>>,
+    _reserved: Reserved,
 }
 
 #[derive(Clone)]
@@ -59,10 +61,15 @@ struct Told {
 
 impl Upstream {
     pub(crate) async fn start(name: &str) -> Self {
-        Self::start_at(name, "127.0.0.1:0".parse().unwrap()).await
+        Self::start_on(name, Reserved::any()).await
     }
 
+    /// Where another one was, which was killed.
     pub(crate) async fn start_at(name: &str, address: SocketAddr) -> Self {
+        Self::start_on(name, Reserved::at(address)).await
+    }
+
+    async fn start_on(name: &str, reserved: Reserved) -> Self {
         let shared = Shared {
             name: Arc::from(name),
             requests: Arc::default(),
@@ -88,12 +95,13 @@ impl Upstream {
             .enable_all()
             .build()
             .unwrap();
+        let address = reserved.address;
         let bound = runtime
             .spawn(TcpListener::bind(address))
             .await
             .unwrap()
             .unwrap();
-        let address = bound.local_addr().unwrap();
+        let listening = Listening::of(&bound);
         let connections = Arc::<AtomicUsize>::default();
         let counted = bound.tap_io({
             let connections = connections.clone();
@@ -109,7 +117,8 @@ impl Upstream {
             slow,
             told,
             sessions,
-            runtime: Mutex::new(Some(runtime)),
+            serving: Mutex::new(Some((runtime, listening))),
+            _reserved: reserved,
         }
     }
 
@@ -158,7 +167,8 @@ impl Upstream {
 
     /// Returns once the port is closed and every connection is broken.
     pub(crate) fn kill(&self) {
-        if let Some(runtime) = self.runtime.lock().unwrap().take() {
+        if let Some((runtime, listening)) = self.serving.lock().unwrap().take() {
+            listening.end();
             // On a thread of its own, since a runtime may not be waited for inside another.
             let ending = std::thread::spawn(move || runtime.shutdown_timeout(PATIENCE));
             ending.join().unwrap();
