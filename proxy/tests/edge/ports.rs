@@ -1,105 +1,23 @@
 //! Extra ports: under a path of the workspace's own host, and on hosts of their own.
 
 mod life;
+mod workspace;
 
-use crate::client::{Answer, Connection, request};
 use crate::cluster::Spec;
 use crate::eventually;
 use crate::proxy::{CONSOLE, Stage};
-use crate::sockets::{close, frame, opening, text};
+use crate::sockets::{close, frame, text};
 use crate::upstream::Upstream;
-
-const DEV: &str = "dev.localhost:9009";
-const WEB: &str = "web--dev.localhost:9009";
-const NAVIGATE: [(&str, &str); 3] = [
-    ("Sec-Fetch-Mode", "navigate"),
-    ("Sec-Fetch-Dest", "document"),
-    ("Sec-Fetch-Site", "none"),
-];
-
-/// Number of a server's port, as an annotation says it.
-fn port(app: &Upstream) -> String {
-    app.address.port().to_string()
-}
-
-/// A request of a user's browser from a page of that very host.
-async fn ask(stage: &Stage, user: &str, method: &str, host: &str, path: &str) -> Answer {
-    let cookie = stage.cookie_on(user, host);
-    let headers = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
-    stage.ask(method, host, path, &headers).await
-}
-
-async fn get(stage: &Stage, host: &str, path: &str) -> Answer {
-    ask(stage, "alice", "GET", host, path).await
-}
-
-/// A request of a user's browser from a page of that very host, whose answer is left to be read.
-async fn begin(stage: &Stage, user: &str, host: &str, path: &str) -> Connection {
-    let cookie = stage.cookie_on(user, host);
-    let headers = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
-    let mut connection = Connection::open(stage.address).await;
-    connection.send(request("GET", host, path, &headers)).await;
-    connection
-}
-
-/// An open stream of events of a user on the port's own host, of which the first has come.
-async fn events(stage: &Stage, user: &str) -> Connection {
-    let mut events = begin(stage, user, WEB, "/events").await;
-    assert_eq!(events.head().await.status, 200);
-    assert_eq!(events.chunk().await, b"data: one\n\n");
-    events
-}
-
-/// A visit of alice's, who is signed in on that host.
-async fn visit(stage: &Stage, host: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
-    let cookie = stage.cookie_on("alice", host);
-    let mut headers = headers.to_vec();
-    headers.push(("Cookie", &cookie));
-    stage.ask("GET", host, path, &headers).await
-}
-
-/// The application's name and the request line that it got.
-fn seen(answer: &Answer) -> (String, String) {
-    let text = answer.text();
-    let mut lines = text.lines().map(ToOwned::to_owned);
-    (
-        lines.next().unwrap_or_default(),
-        lines.next().unwrap_or_default(),
-    )
-}
-
-/// A socket of a user on a host, which has heard the application's name.
-async fn socket(stage: &Stage, user: &str, host: &str, path: &str, name: &str) -> Connection {
-    let cookie = stage.cookie_on(user, host);
-    let mut socket = Connection::open(stage.address).await;
-    let handshake = opening(&cookie, host).replacen("/socket", path, 1);
-    socket.send(handshake).await;
-    assert_eq!(socket.head().await.status, 101, "{host}{path}");
-    assert_eq!(text(&mut socket).await, name);
-    socket
-}
+use workspace::{DEV, NAVIGATE, WEB, Workspace, ask, events, get, run, seen, socket, visit};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn under_a_path_it_is_a_part_of_the_workspace() {
     let stage = Stage::start().await;
     let (app, api) = (Upstream::start("app").await, Upstream::start("api").await);
     let newer = Upstream::start("newer").await;
-    let (one, two) = (port(&api), port(&newer));
-    let annotations = [
-        ("api.one.port", one.as_str()),
-        ("api.one.path", "/api"),
-        ("api.two.port", two.as_str()),
-        ("api.two.path", "/api/v2"),
-    ];
-    let pod = Spec::new("app", "dev", 1, app.address).with(&annotations);
-    let uid = stage.cluster.run(&pod).await;
-    stage.routed("dev", Some(&uid)).await;
+    let paths = [("api.one.path", "/api"), ("api.two.path", "/api/v2")];
+    let pod = Spec::new("app", "dev", 1, app.address).with(&paths);
+    run(&stage, pod, &[("one", &api), ("two", &newer)]).await;
     for (path, name, sent) in [
         ("/", "app", "/"),
         ("/apiary", "app", "/apiary"),
@@ -169,15 +87,9 @@ async fn under_a_path_it_is_a_part_of_the_workspace() {
 async fn a_pod_that_wants_whole_paths_gets_them() {
     let stage = Stage::start().await;
     let (app, api) = (Upstream::start("app").await, Upstream::start("api").await);
-    let api_port = port(&api);
-    let annotations = [
-        ("api.one.port", api_port.as_str()),
-        ("api.one.path", "/api"),
-        ("strip-prefix", "false"),
-    ];
+    let annotations = [("api.one.path", "/api"), ("strip-prefix", "false")];
     let pod = Spec::new("app", "dev", 1, app.address).with(&annotations);
-    let uid = stage.cluster.run(&pod).await;
-    stage.routed("dev", Some(&uid)).await;
+    run(&stage, pod, &[("one", &api)]).await;
     for (host, path) in [(DEV, "/api/x?y"), (CONSOLE, "/route/dev/api/x?y")] {
         let answer = get(&stage, host, path).await;
         assert_eq!(seen(&answer), ("api".to_owned(), format!("GET {path}")));
@@ -203,14 +115,9 @@ async fn a_pod_that_wants_whole_paths_gets_them() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn its_own_host_is_an_origin_of_its_own() {
-    let stage = Stage::start().await;
-    let (app, web) = (Upstream::start("app").await, Upstream::start("web").await);
-    let web_port = port(&web);
-    let annotations = [("api.web.port", web_port.as_str())];
-    let pod = Spec::new("app", "dev", 1, app.address).with(&annotations);
-    let uid = stage.cluster.run(&pod).await;
-    stage.routed("dev", Some(&uid)).await;
-    let answer = get(&stage, WEB, "/a//b?c").await;
+    let workspace = Workspace::start("alice", &[]).await;
+    let Workspace { stage, app, web } = &workspace;
+    let answer = get(stage, WEB, "/a//b?c").await;
     assert_eq!(seen(&answer), ("web".to_owned(), "GET /a//b?c".to_owned()));
     assert!(
         answer
@@ -253,7 +160,7 @@ async fn its_own_host_is_an_origin_of_its_own() {
         "none.localhost:9009",
     ] {
         for headers in [&NAVIGATE[..], &[("Sec-Fetch-Site", "same-origin")]] {
-            let answer = visit(&stage, host, "/x", headers).await;
+            let answer = visit(stage, host, "/x", headers).await;
             assert_eq!(answer.status, 404, "{host}");
             answers.push(answer.timeless());
         }
@@ -265,23 +172,18 @@ async fn its_own_host_is_an_origin_of_its_own() {
     assert_eq!((app.requests(), web.requests()), before);
     // And no host is one that is more than a port and a workspace.
     for host in ["web--dev--x.localhost:9009", "a.web--dev.localhost:9009"] {
-        assert_eq!(get(&stage, host, "/").await.status, 421, "{host}");
+        assert_eq!(get(stage, host, "/").await.status, 421, "{host}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_port_has_its_own_people() {
-    let stage = Stage::start().await;
-    let (app, web) = (Upstream::start("app").await, Upstream::start("web").await);
-    let web_port = port(&web);
     let annotations = [
-        ("api.web.port", web_port.as_str()),
         ("api.web.path", "/w"),
         ("api.web.visibility", "authenticated"),
     ];
-    let pod = Spec::new("app", "dev", 1, app.address).of("bob");
-    let uid = stage.cluster.run(&pod.with(&annotations)).await;
-    stage.routed("dev", Some(&uid)).await;
+    let workspace = Workspace::start("bob", &annotations).await;
+    let stage = &workspace.stage;
     let statuses = async |user: &str| {
         let mut all = Vec::new();
         for (host, path) in [
@@ -290,7 +192,7 @@ async fn each_port_has_its_own_people() {
             (WEB, "/"),
             (CONSOLE, "/route/dev/w/"),
         ] {
-            all.push(ask(&stage, user, "GET", host, path).await.status);
+            all.push(ask(stage, user, "GET", host, path).await.status);
         }
         all
     };
@@ -300,10 +202,10 @@ async fn each_port_has_its_own_people() {
     assert_eq!(statuses("admin").await, [404, 200, 200, 404]);
 
     // The other way round: what is open of the port ends, and what is the workspace's is let in.
-    let by_host = socket(&stage, "alice", WEB, "/socket", "web").await;
-    let by_path = socket(&stage, "alice", DEV, "/w/socket", "web").await;
-    let mut owners = socket(&stage, "bob", WEB, "/socket", "web").await;
-    let mut events = events(&stage, "alice").await;
+    let by_host = socket(stage, "alice", WEB, "/socket", "web").await;
+    let by_path = socket(stage, "alice", DEV, "/w/socket", "web").await;
+    let mut owners = socket(stage, "bob", WEB, "/socket", "web").await;
+    let mut events = events(stage, "alice").await;
     stage
         .cluster
         .annotate("app", "visibility", "authenticated")
@@ -312,7 +214,7 @@ async fn each_port_has_its_own_people() {
         statuses("alice").await[0] == 200
     })
     .await;
-    let mut mains = socket(&stage, "alice", DEV, "/socket", "app").await;
+    let mut mains = socket(stage, "alice", DEV, "/socket", "app").await;
     stage
         .cluster
         .annotate("app", "api.web.visibility", "user:carol")
@@ -336,22 +238,15 @@ async fn each_port_has_its_own_people() {
         [200, 200, 404, 200],
         "it is the main port's path now"
     );
-    let path = ask(&stage, "bob", "GET", DEV, "/w/x").await;
+    let path = ask(stage, "bob", "GET", DEV, "/w/x").await;
     assert_eq!(seen(&path), ("app".to_owned(), "GET /w/x".to_owned()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_of_the_same_workspace_may_call_it() {
-    let stage = Stage::start().await;
-    let (app, web) = (Upstream::start("app").await, Upstream::start("web").await);
-    let web_port = port(&web);
-    let annotations = [
-        ("api.web.port", web_port.as_str()),
-        ("allow-origins", "http://named--dev.localhost:9009"),
-    ];
-    let pod = Spec::new("app", "dev", 1, app.address).with(&annotations);
-    let uid = stage.cluster.run(&pod).await;
-    stage.routed("dev", Some(&uid)).await;
+    let origins = [("allow-origins", "http://named--dev.localhost:9009")];
+    let workspace = Workspace::start("alice", &origins).await;
+    let Workspace { stage, app, web } = &workspace;
     for (to, from, counts) in [
         (WEB, DEV, true),
         (WEB, "other--dev.localhost:9009", false),

@@ -1,6 +1,8 @@
 //! Extra ports through their pods' lives: versions that move them, and pods that are away.
 
-use super::{DEV, NAVIGATE, WEB, ask, begin, events, get, port, seen, socket, visit};
+use super::workspace::{
+    DEV, NAVIGATE, WEB, Workspace, ask, begin, create, events, get, run, seen, socket, visit,
+};
 use crate::cluster::Spec;
 use crate::proxy::Stage;
 use crate::sockets::{close, frame, text};
@@ -10,10 +12,8 @@ use crate::upstream::Upstream;
 async fn it_moves_with_its_pod() {
     let stage = Stage::start().await;
     let (app, old) = (Upstream::start("app").await, Upstream::start("old").await);
-    let old_port = port(&old);
-    let annotations = [("api.web.port", old_port.as_str())];
-    let pod = Spec::new("app", "dev", 1, app.address).with(&annotations);
-    let uid = stage.cluster.create(&pod).await;
+    let pod = Spec::new("app", "dev", 1, app.address);
+    let uid = create(&stage, &pod, &[("web", &old)]).await;
     // Held like all else while there is no pod that serves.
     stage.routed("dev", None).await;
     let mut held = begin(&stage, "alice", WEB, "/x").await;
@@ -24,11 +24,8 @@ async fn it_moves_with_its_pod() {
 
     // The new version has it at another port.
     let (next, new) = (Upstream::start("next").await, Upstream::start("new").await);
-    let new_port = port(&new);
-    let annotations = [("api.web.port", new_port.as_str())];
-    let successor = Spec::new("next", "dev", 2, next.address).with(&annotations);
-    let new_uid = stage.cluster.run(&successor).await;
-    stage.routed("dev", Some(&new_uid)).await;
+    let successor = Spec::new("next", "dev", 2, next.address);
+    run(&stage, successor, &[("web", &new)]).await;
     assert_eq!(seen(&get(&stage, WEB, "/x").await).0, "new");
     // What is open on the old one keeps it, and is counted for that.
     socket.send(frame(1, b"still")).await;
@@ -44,28 +41,19 @@ async fn it_moves_with_its_pod() {
 /// A new version without it ends nothing that is open on the old one, before that goes.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_open_outlives_a_new_version_that_has_no_such_port() {
-    let stage = Stage::start().await;
-    let (app, web) = (Upstream::start("app").await, Upstream::start("web").await);
-    let web_port = port(&web);
-    let annotations = [
-        ("api.web.port", web_port.as_str()),
-        ("api.web.path", "/w"),
-        ("visibility", "authenticated"),
-    ];
-    let pod = Spec::new("app", "dev", 1, app.address).of("bob");
-    let uid = stage.cluster.run(&pod.with(&annotations)).await;
-    stage.routed("dev", Some(&uid)).await;
-    let mut by_host = socket(&stage, "bob", WEB, "/socket", "web").await;
-    let mut by_path = socket(&stage, "alice", DEV, "/w/socket", "web").await;
-    let mut events = events(&stage, "bob").await;
+    let annotations = [("api.web.path", "/w"), ("visibility", "authenticated")];
+    let workspace = Workspace::start("bob", &annotations).await;
+    let (stage, web) = (&workspace.stage, &workspace.web);
+    let mut by_host = socket(stage, "bob", WEB, "/socket", "web").await;
+    let mut by_path = socket(stage, "alice", DEV, "/w/socket", "web").await;
+    let mut events = events(stage, "bob").await;
 
     let next = Upstream::start("next").await;
     let successor = Spec::new("next", "dev", 2, next.address).of("bob");
     let open = [("visibility", "authenticated")];
-    let new_uid = stage.cluster.run(&successor.with(&open)).await;
-    stage.routed("dev", Some(&new_uid)).await;
-    assert_eq!(ask(&stage, "bob", "GET", WEB, "/x").await.status, 404);
-    let path = ask(&stage, "bob", "GET", DEV, "/w/x").await;
+    run(stage, successor.with(&open), &[]).await;
+    assert_eq!(ask(stage, "bob", "GET", WEB, "/x").await.status, 404);
+    let path = ask(stage, "bob", "GET", DEV, "/w/x").await;
     assert_eq!(seen(&path).0, "next");
     for socket in [&mut by_host, &mut by_path] {
         socket.send(frame(1, b"still")).await;
@@ -119,15 +107,10 @@ async fn control_is_asked_for_the_host_and_the_path() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_nothing_listens_a_person_is_told_so() {
-    let stage = Stage::start().await;
-    let (app, web) = (Upstream::start("app").await, Upstream::start("web").await);
-    let web_port = port(&web);
-    let annotations = [("api.web.port", web_port.as_str())];
-    let pod = Spec::new("app", "dev", 1, app.address).with(&annotations);
-    let uid = stage.cluster.run(&pod).await;
-    stage.routed("dev", Some(&uid)).await;
+    let workspace = Workspace::start("alice", &[]).await;
+    let (stage, web) = (&workspace.stage, &workspace.web);
     web.kill();
-    let page = visit(&stage, WEB, "/x", &NAVIGATE).await;
+    let page = visit(stage, WEB, "/x", &NAVIGATE).await;
     assert_eq!(page.status, 503);
     let text = page.text();
     assert!(
@@ -135,7 +118,7 @@ async fn where_nothing_listens_a_person_is_told_so() {
         "{text}"
     );
     // A program waits until something does.
-    let mut waits = begin(&stage, "alice", WEB, "/x").await;
+    let mut waits = begin(stage, "alice", WEB, "/x").await;
     stage.held(1).await;
     let _late = Upstream::start_at("late", web.address).await;
     assert_eq!(seen(&waits.answer().await).0, "late");
