@@ -341,6 +341,8 @@ async fn an_answer_that_begins_after_the_session_has_ended_is_none() {
     let stage = Stage::start().await;
     let (app, _) = stage.serving("app", "dev", 1).await;
     stage.control.says(HOST, renew::Answer::Refused);
+    // Not before the request is at its pod, which asks for it in passing.
+    stage.control.says_slowly();
     let due = stage.token_fresh_for("s1", "user", HOST, DUE);
     let cookie = format!("nogoo9={due}");
     let headers = [
@@ -350,6 +352,7 @@ async fn an_answer_that_begins_after_the_session_has_ended_is_none() {
     let mut slow = Connection::open(stage.address).await;
     slow.send(request("GET", HOST, "/slow", &headers)).await;
     eventually("the request to be there", || async { app.requests() == 1 }).await;
+    stage.control.release();
     eventually("the refusal", || async {
         get(&stage, &due, "/answer?x=y").await.status == 401
     })
