@@ -49,6 +49,7 @@ use std::num::NonZeroU64;
 use std::os::fd::RawFd;
 use std::time::Duration;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use context::{Failure, Hop};
@@ -97,6 +98,8 @@ pub struct Edge {
     pub repeats: Budget,
     /// Open sockets' tasks, waited for when stopping.
     pub sockets: TaskTracker,
+    /// Once the listener closes: what is held is told to ask elsewhere.
+    pub stopping: CancellationToken,
 }
 
 #[async_trait]

@@ -157,6 +157,8 @@ pub enum Woken {
     TimedOut,
     /// The client has gone: nobody waits for an answer.
     ClientGone,
+    /// This proxy stops: another one holds what is asked anew.
+    Stopping,
 }
 
 impl Holds {
@@ -213,22 +215,12 @@ impl Holds {
     }
 }
 
-/// Waits until the workspace's route is another than `seen`, until `deadline`, or until the client
-/// goes.
-pub async fn wait(
-    client: &mut ServerSession,
-    workspace: &Workspace,
-    seen: &Arc<Route>,
-    deadline: Instant,
-) -> Woken {
-    wait_for(client, workspace.changed_from(seen), deadline).await
-}
-
-/// Waits for a change, until `deadline`, or until the client goes: also one that still has a body to
-/// send.
+/// Waits for a change, until `deadline`, until this proxy stops, or until the client goes: also one that
+/// still has a body to send. What has changed comes first, so that nothing is refused that can be served.
 pub async fn wait_for<T>(
     client: &mut ServerSession,
     changed: impl Future<Output = T>,
+    stopping: impl Future<Output = ()>,
     deadline: Instant,
 ) -> Woken {
     let body_to_come = match client {
@@ -243,9 +235,11 @@ pub async fn wait_for<T>(
         }
     };
     tokio::select! {
+        biased;
         _ = changed => Woken::Changed,
-        () = tokio::time::sleep_until(deadline) => Woken::TimedOut,
         () = left => Woken::ClientGone,
+        () = stopping => Woken::Stopping,
+        () = tokio::time::sleep_until(deadline) => Woken::TimedOut,
     }
 }
 

@@ -87,6 +87,8 @@ pub enum HoldEnd {
     ClientGone,
     /// The workspace became somebody else's.
     NotTheirs,
+    /// The proxy stopped.
+    Stopping,
 }
 
 /// Labels of a hold.

@@ -236,6 +236,12 @@ impl Reply {
         reply.with(RETRY_AFTER.as_str(), "5")
     }
 
+    /// This proxy stops; another one takes what is asked anew.
+    #[must_use]
+    pub fn stopping() -> Self {
+        Self::unavailable(false, "This proxy stops; ask again.")
+    }
+
     /// The request breaks the protocol.
     #[must_use]
     pub fn bad_request() -> Self {

@@ -164,7 +164,7 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
 
     let sockets = edge.sockets.clone();
     let (leave, leaving) = tokio::sync::watch::channel(false);
-    let closing = CancellationToken::new();
+    let closing = edge.stopping.clone();
     let stops = Stops {
         leaving,
         closing: closing.clone(),
@@ -178,7 +178,7 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
     // Clients are told with each answer, so that few are left when the listener closes.
     let _ = leave.send(true);
     until(&shutdown, tokio::time::sleep(settings.drain)).await;
-    // The listener closes, unused connections close, requests in flight go on.
+    // The listener closes, unused connections close, what is held is answered, requests in flight go on.
     closing.cancel();
     let open = sessions.stop();
     sockets.close();
@@ -290,6 +290,7 @@ pub fn edge(settings: &Settings, shared: Shared) -> anyhow::Result<Edge> {
         metrics,
         repeats: Budget::new(Rate::OF_PROXY),
         sockets: TaskTracker::new(),
+        stopping: CancellationToken::new(),
     })
 }
 

@@ -118,7 +118,9 @@ impl Edge {
         };
         let patience = Patience::new(ctx.started, &self.holds.bounds, asked.html);
         let arrival = self.gate.table.arrival(&asked.id);
-        let woken = wait_for(session.as_downstream_mut(), arrival, patience.next()).await;
+        let stopping = self.stopping.cancelled();
+        let client = session.as_downstream_mut();
+        let woken = wait_for(client, arrival, stopping, patience.next()).await;
         drop(place);
         match woken {
             Woken::Changed => match self.gate.admit(asked) {
@@ -133,6 +135,15 @@ impl Edge {
                 ctx.failure = Some(Failure::ClientGone);
                 session.set_keepalive(None);
                 Ok(true)
+            }
+            Woken::Stopping => {
+                self.held(HoldEnd::Stopping);
+                let reply = if asked.html {
+                    Reply::absent(asked, told)
+                } else {
+                    Reply::stopping()
+                };
+                self.reply(session, ctx, &reply).await
             }
             Woken::TimedOut => {
                 let page = patience.wants_page(Instant::now());

@@ -107,13 +107,17 @@ pub(super) enum Failure {
     ClientGone,
     /// The workspace is not the caller's any more.
     NotTheirs,
+    /// This proxy stops.
+    Stopping,
 }
 
 impl Failure {
     /// What the client is told.
     pub(super) fn reply(self, opened: &Opened, gate: &Gate) -> Reply {
         match self {
-            Self::Page => {
+            // The page goes on by itself, through another proxy.
+            Self::Stopping if !opened.html => Reply::stopping(),
+            Self::Page | Self::Stopping => {
                 let route = opened.workspace.route();
                 let mut told = opened.told(&route);
                 // Its pod is there, and is not what is waited for.

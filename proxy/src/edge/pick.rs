@@ -4,7 +4,7 @@ use super::Edge;
 use super::context::Failure;
 use crate::dial::{Attempts, Next};
 use crate::gate::{Gate, Opened};
-use crate::hold::{Patience, Place, Woken, pace, wait, weight};
+use crate::hold::{Patience, Place, Woken, pace, wait_for, weight};
 use crate::metrics::HoldEnd;
 use crate::reply::Reply;
 use crate::sessions::{Entered, Kind};
@@ -62,6 +62,7 @@ impl Edge {
                     Failure::Full => HoldEnd::Full,
                     Failure::ClientGone => HoldEnd::ClientGone,
                     Failure::NotTheirs => HoldEnd::NotTheirs,
+                    Failure::Stopping => HoldEnd::Stopping,
                 });
             }
             Picked::None(failure)
@@ -88,8 +89,12 @@ impl Edge {
                     paced |= pause.is_some();
                     let back_off = back_off.max(pause.unwrap_or_default());
                     if back_off > Duration::ZERO {
-                        match wait(client, workspace, &route, Instant::now() + back_off).await {
-                            Woken::TimedOut => {}
+                        // There is a pod: a proxy that stops has it answer.
+                        let stopping = std::future::pending();
+                        let changed = workspace.changed_from(&route);
+                        let until = Instant::now() + back_off;
+                        match wait_for(client, changed, stopping, until).await {
+                            Woken::TimedOut | Woken::Stopping => {}
                             Woken::Changed => {
                                 attempts.changed();
                                 continue;
@@ -135,8 +140,10 @@ impl Edge {
                     if !route.backends.is_empty() {
                         until = until.min(Instant::now() + attempts.pause());
                     }
-                    match wait(client, workspace, &route, until).await {
+                    let changed = workspace.changed_from(&route);
+                    match wait_for(client, changed, self.stopping.cancelled(), until).await {
                         Woken::Changed => attempts.changed(),
+                        Woken::Stopping => return none(true, Failure::Stopping),
                         Woken::ClientGone => return none(true, Failure::ClientGone),
                         Woken::TimedOut => {
                             let now = Instant::now();

@@ -83,12 +83,13 @@ impl Edge {
             .await?;
         // Whether a workspace came that is none for whoever asks: it would come again at once.
         let mut came = false;
-        while !last.is_final() && Instant::now() < until && !self.sockets.is_closed() {
+        while !last.is_final() && Instant::now() < until {
+            let stopping = self.stopping.cancelled();
             let look = (Instant::now() + LOOK_EVERY).min(until);
             let client = session.as_downstream_mut();
             let woken = match &seen {
                 Seen::Here(opened, route) => {
-                    wait_for(client, opened.workspace.changed_from(route), look).await
+                    wait_for(client, opened.workspace.changed_from(route), stopping, look).await
                 }
                 Seen::Absent => {
                     let arrival = async {
@@ -97,7 +98,7 @@ impl Edge {
                         }
                         self.gate.table.arrival(&asked.id).await
                     };
-                    wait_for(client, arrival, look).await
+                    wait_for(client, arrival, stopping, look).await
                 }
             };
             // Of what is away, control may say something else by now.
@@ -107,6 +108,8 @@ impl Edge {
             if woken == Woken::ClientGone {
                 session.set_keepalive(None);
                 return Ok(true);
+            } else if woken == Woken::Stopping {
+                break;
             } else if !unchanged {
                 // Whoever may not know any more hears nothing more.
                 let Ok((told, now)) = self.stands(session, ctx, asked).await else {

@@ -136,8 +136,7 @@ impl Edge {
                     // Whatever becomes of a connection to a pod that is gone.
                     End::Restart => Err(HandshakeError::Io(ErrorKind::ConnectionAborted.into())),
                     End::Shutdown | End::Expired | End::Idle => {
-                        let stops = "This proxy stops; ask again.";
-                        return self.reply(session, ctx, &Reply::unavailable(false, stops)).await;
+                        return self.reply(session, ctx, &Reply::stopping()).await;
                     }
                 },
                 // Nothing may come before the answer.

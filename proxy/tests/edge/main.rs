@@ -28,6 +28,7 @@ mod frames_fuzz;
 mod fuzz;
 mod grpc;
 mod h2spec;
+mod held;
 mod hostile;
 mod hostile_pods;
 mod http2;
