@@ -1,12 +1,14 @@
 //! Accepts TLS connections and serves HTTP/1.1 on them.
 
 use std::convert::Infallible;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use nix::sys::socket::{Shutdown, shutdown};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
@@ -50,11 +52,20 @@ pub(crate) async fn run(listener: TcpListener, tls: TlsAcceptor, api: Arc<Api>) 
         // Reaps what has ended.
         while connections.try_join_next().is_some() {}
     }
-    drop(listener);
+    close(listener);
     let drained = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(DRAIN, drained).await.is_err() {
         connections.shutdown().await;
     }
+}
+
+/// Frees the address at once. A process that this one starts has a copy of the listener until it runs
+/// its own program, so that closing it here alone may leave it listening.
+fn close(listener: TcpListener) {
+    if let Err(error) = shutdown(listener.as_raw_fd(), Shutdown::Both) {
+        tracing::debug!(%error, "the listener is only closed");
+    }
+    drop(listener);
 }
 
 async fn connection(
@@ -94,5 +105,19 @@ async fn connection(
     };
     if let Err(error) = outcome {
         tracing::debug!(%error, "connection ended");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TcpListener, close};
+
+    #[tokio::test]
+    async fn the_address_is_free_whoever_has_a_copy_of_the_listener() {
+        let first = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, _copy) = (first.local_addr().unwrap(), first.try_clone().unwrap());
+        first.set_nonblocking(true).unwrap();
+        close(TcpListener::from_std(first).unwrap());
+        TcpListener::bind(address).await.unwrap();
     }
 }

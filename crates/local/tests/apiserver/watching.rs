@@ -159,11 +159,14 @@ async fn follow(
 }
 
 /// A port that stays free while its server is away: below the range that Linux gives to outgoing
-/// connections.
+/// connections. It is bound to and not listened at: processes that are started have a copy of what is
+/// open until they run their own program, and whoever listens has the port for himself.
 fn free_port() -> u16 {
     loop {
         let port = 20_000 + u16::try_from(getrandom::u32().unwrap() % 12_000).unwrap();
-        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.set_reuseaddr(true).unwrap();
+        if socket.bind(([127, 0, 0, 1], port).into()).is_ok() {
             return port;
         }
     }

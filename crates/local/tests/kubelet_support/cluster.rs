@@ -304,12 +304,15 @@ impl Cluster {
 }
 
 /// An address that stays free while its server is away: below the range of ports that Linux gives to
-/// outgoing connections.
+/// outgoing connections. It is bound to and not listened at: processes that are started have a copy of
+/// what is open until they run their own program, and whoever listens has the address for himself.
 fn free_address() -> SocketAddr {
     loop {
         let port = 20_000 + u16::try_from(getrandom::u32().unwrap() % 12_000).unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], port));
-        if std::net::TcpListener::bind(address).is_ok() {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.set_reuseaddr(true).unwrap();
+        if socket.bind(address).is_ok() {
             return address;
         }
     }
