@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 
 /// Longest wait for what control knows from memory: far more than it takes, since an answer that comes
 /// late is better than none.
-const ANSWER: Duration = Duration::from_secs(10);
+pub const ANSWER: Duration = Duration::from_secs(10);
 /// Longest wait for a start: control writes, and waits a moment for the pod.
 const START: Duration = Duration::from_secs(15);
 /// Most questions at once: a flood of unknown ids must not become a flood at control.
@@ -90,6 +90,13 @@ pub struct Question<'a> {
     pub headers: &'a HeaderMap,
 }
 
+/// A question with all that goes along, which needs the request no longer.
+#[derive(Debug)]
+pub struct Prepared {
+    id: String,
+    headers: Result<HeaderMap, AskError>,
+}
+
 impl Asker {
     /// An asker of `control`. `scheme` is that of the public URL.
     ///
@@ -110,11 +117,20 @@ impl Asker {
         })
     }
 
+    /// Gets a question ready.
+    #[must_use]
+    pub fn prepare(&self, question: Question<'_>) -> Prepared {
+        Prepared {
+            id: utf8_percent_encode(question.id, NON_ALPHANUMERIC).to_string(),
+            headers: self.headers(question),
+        }
+    }
+
     /// What the workspace is doing.
     ///
     /// # Errors
     /// [`AskError`].
-    pub async fn absent(&self, question: Question<'_>) -> Result<Absent, AskError> {
+    pub async fn absent(&self, question: Prepared) -> Result<Absent, AskError> {
         self.ask(Method::GET, absent::PATH, question, ANSWER).await
     }
 
@@ -122,7 +138,7 @@ impl Asker {
     ///
     /// # Errors
     /// [`AskError`].
-    pub async fn start(&self, question: Question<'_>) -> Result<Absent, AskError> {
+    pub async fn start(&self, question: Prepared) -> Result<Absent, AskError> {
         self.ask(Method::POST, absent::START_PATH, question, START)
             .await
     }
@@ -131,7 +147,7 @@ impl Asker {
         &self,
         method: Method,
         path: &str,
-        question: Question<'_>,
+        question: Prepared,
         patience: Duration,
     ) -> Result<Absent, AskError> {
         let Ok(_place) = self.places.try_acquire() else {
@@ -142,11 +158,11 @@ impl Asker {
                 .control
                 .address()
                 .ok_or(AskError::Unreachable("its address is not known"))?;
-            let id = utf8_percent_encode(question.id, NON_ALPHANUMERIC);
+            let id = question.id;
             let request = self
                 .client
                 .request(method, format!("http://{address}{path}{id}"))
-                .headers(self.headers(question)?);
+                .headers(question.headers?);
             let response = request
                 .send()
                 .await

@@ -8,6 +8,7 @@ mod context;
 mod downstream;
 mod follow;
 mod line;
+mod listen;
 mod peer;
 mod personal;
 mod pick;
@@ -173,7 +174,7 @@ impl ProxyHttp for Edge {
                 ctx.hop = Hop::Control { host };
                 Ok(false)
             }
-            Decision::Open(opened) => self.open(session, ctx, opened).await,
+            Decision::Open(opened) => self.open(session, ctx, opened, None).await,
             Decision::Ask(asked) => self.ask(session, ctx, asked).await,
         }
     }

@@ -277,6 +277,14 @@ impl Gate {
         }
     }
 
+    /// The path inside of the workspace that a request is for, as control is asked by it.
+    pub(crate) fn inside<'a>(&self, request: &'a RequestHeader) -> &'a str {
+        match self.router.target(host_of(request), request.uri.path()) {
+            Target::Workspace(place) => place.path,
+            _ => "/",
+        }
+    }
+
     /// What a workspace that has come to the table meanwhile is to whoever asked for it.
     #[must_use]
     pub fn admit(&self, asked: &Asked) -> Option<Opened> {

@@ -2,14 +2,17 @@
 
 mod gone;
 pub mod share;
+mod wait;
+pub mod word;
 
 use crate::table::{Held, Route, Workspace};
 use pingora::http::RequestHeader;
-use pingora::protocols::http::ServerSession;
 use share::{Ledger, Limits};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
+use word::Word;
 
 /// How much may be held.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +46,7 @@ impl Bounds {
 
 pub use gone::gone;
 pub use share::{Amount, Full};
+pub use wait::{Woken, wait_for};
 
 /// So many requests of a workspace go to its new pod at once.
 const FIRST: usize = 64;
@@ -69,7 +73,7 @@ pub fn weight(request: &RequestHeader) -> usize {
 }
 
 /// How long a browser's navigation is held before the waiting page is shown.
-const PAGE_AFTER: Duration = Duration::from_secs(2);
+pub const PAGE_AFTER: Duration = Duration::from_secs(2);
 
 /// How long one request goes on looking for a pod.
 #[derive(Debug, Clone, Copy)]
@@ -126,7 +130,15 @@ impl Patience {
 pub struct Holds {
     /// The bounds.
     pub bounds: Bounds,
-    ledger: Arc<Mutex<Ledger>>,
+    all: Arc<Mutex<All>>,
+}
+
+/// All that is held.
+#[derive(Debug)]
+struct All {
+    ledger: Ledger,
+    /// What is heard of each workspace for which something is held.
+    words: HashMap<Arc<str>, Arc<Word>>,
 }
 
 /// A held request's place.
@@ -134,6 +146,8 @@ pub struct Holds {
 pub struct Place {
     /// How many of its workspace were before it.
     pub before: usize,
+    /// What control says of it meanwhile.
+    pub word: Arc<Word>,
     holds: Holds,
     workspace: Arc<str>,
     bytes: usize,
@@ -144,21 +158,18 @@ pub struct Place {
 impl Drop for Place {
     fn drop(&mut self) {
         drop(self.held.take());
-        self.holds.ledger().give_back(&self.workspace, self.bytes);
+        let mut all = self.holds.all();
+        if all.ledger.give_back(&self.workspace, self.bytes) {
+            all.words.remove(&self.workspace);
+        }
     }
 }
 
-/// What ended a wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Woken {
-    /// The route is another.
-    Changed,
-    /// The time is up.
-    TimedOut,
-    /// The client has gone: nobody waits for an answer.
-    ClientGone,
-    /// This proxy stops: another one holds what is asked anew.
-    Stopping,
+impl Place {
+    /// Notes that its workspace has come to the table.
+    pub fn arrived(&mut self, workspace: &Arc<Workspace>) {
+        self.held = Some(Held::take(workspace));
+    }
 }
 
 impl Holds {
@@ -174,7 +185,10 @@ impl Holds {
         };
         Self {
             bounds,
-            ledger: Arc::new(Mutex::new(Ledger::new(limits))),
+            all: Arc::new(Mutex::new(All {
+                ledger: Ledger::new(limits),
+                words: HashMap::new(),
+            })),
         }
     }
 
@@ -184,7 +198,7 @@ impl Holds {
     /// [`Full`].
     pub fn take(&self, workspace: &Arc<Workspace>, bytes: usize) -> Result<Place, Full> {
         let mut place = self.take_absent(&workspace.id, bytes)?;
-        place.held = Some(Held::take(workspace));
+        place.arrived(workspace);
         Ok(place)
     }
 
@@ -193,9 +207,13 @@ impl Holds {
     /// # Errors
     /// [`Full`].
     pub fn take_absent(&self, id: &Arc<str>, bytes: usize) -> Result<Place, Full> {
-        let before = self.ledger().take(id, bytes)?;
+        let mut all = self.all();
+        let before = all.ledger.take(id, bytes)?;
+        let words = all.words.entry(id.clone());
+        let word = words.or_insert_with(|| Arc::new(Word::new(Instant::now())));
         Ok(Place {
             before,
+            word: word.clone(),
             holds: self.clone(),
             workspace: id.clone(),
             bytes,
@@ -203,43 +221,15 @@ impl Holds {
         })
     }
 
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+    fn all(&self) -> MutexGuard<'_, All> {
         // Counts are whole between any two steps, whoever panicked.
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is held at this moment.
     #[must_use]
     pub fn count(&self) -> Amount {
-        self.ledger().all()
-    }
-}
-
-/// Waits for a change, until `deadline`, until this proxy stops, or until the client goes: also one that
-/// still has a body to send. What has changed comes first, so that nothing is refused that can be served.
-pub async fn wait_for<T>(
-    client: &mut ServerSession,
-    changed: impl Future<Output = T>,
-    stopping: impl Future<Output = ()>,
-    deadline: Instant,
-) -> Woken {
-    let body_to_come = match client {
-        ServerSession::H1(h1) => (!h1.is_body_empty()).then(|| h1.stream().id()),
-        _ => None,
-    };
-    let left = async {
-        match body_to_come {
-            Some(connection) => gone(connection).await,
-            // No data can come; only the end of the connection, or bytes that break the protocol.
-            None => drop(client.read_body_or_idle(true).await),
-        }
-    };
-    tokio::select! {
-        biased;
-        _ = changed => Woken::Changed,
-        () = left => Woken::ClientGone,
-        () = stopping => Woken::Stopping,
-        () = tokio::time::sleep_until(deadline) => Woken::TimedOut,
+        self.all().ledger.all()
     }
 }
 
@@ -307,7 +297,7 @@ mod tests {
         drop(first);
         assert!(holds.take_absent(&a, 10).is_ok());
         drop((more, other));
-        assert!(holds.ledger().is_empty());
+        assert!(holds.all().ledger.is_empty() && holds.all().words.is_empty());
     }
 
     #[test]

@@ -89,6 +89,8 @@ pub enum HoldEnd {
     NotTheirs,
     /// The proxy stopped.
     Stopping,
+    /// Control said that no pod comes by itself.
+    Told,
 }
 
 /// Labels of a hold.

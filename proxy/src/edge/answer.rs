@@ -2,11 +2,11 @@
 
 use super::Edge;
 use super::context::{Context, Failure, Hop, PodHop};
-use super::pick::Picked;
+use super::pick::{Picked, Search};
 use crate::busy::Busy;
 use crate::dial::Attempts;
 use crate::gate::{Opened, target};
-use crate::hold::Patience;
+use crate::hold::{Patience, Place};
 use crate::metrics::{HoldEnd, HoldLabels};
 use crate::reply::{Reply, TRANSPORT_SECURITY};
 use crate::sessions::Kind;
@@ -39,12 +39,14 @@ impl Edge {
         self.max_body.is_some_and(|most| bytes > most.get())
     }
 
-    /// Picks a pod for a request that may go to one, and holds it until there is one.
+    /// Picks a pod for a request that may go to one, and holds it until there is one; with its `place`,
+    /// if it is held already.
     pub(super) async fn open(
         &self,
         session: &mut Session,
         ctx: &mut Context,
-        opened: Opened,
+        mut opened: Opened,
+        place: Option<Place>,
     ) -> pingora::Result<bool> {
         let kind = if opened.websocket {
             Kind::Socket
@@ -62,17 +64,23 @@ impl Edge {
         let mut patience = Patience::new(ctx.started, &self.holds.bounds, opened.html);
         let mut attempts = Attempts::default();
         if opened.websocket {
-            return self.socket(session, ctx, opened, attempts, patience).await;
+            let search = Search {
+                attempts,
+                patience,
+                place,
+            };
+            return self.socket(session, ctx, opened, search).await;
         }
         // Before it is picked: what changes later is looked at later.
         let judged = self.judged(&opened);
         let picked = self
             .pick(
                 session.as_downstream_mut(),
-                &opened,
-                Kind::Request,
+                &mut opened,
                 &mut attempts,
                 &mut patience,
+                place,
+                ctx.client,
             )
             .await;
         match picked {

@@ -15,6 +15,7 @@ use http::Version;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use nogoo9_identity::Verified;
 use nogoo9_model::UnixSeconds;
+use nogoo9_model::absent::Absent;
 use pingora::http::ResponseHeader;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -95,7 +96,7 @@ pub(super) struct PodHop {
 }
 
 /// Why there is no pod for a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Failure {
     /// It took too long for a page to stay blank.
     Page,
@@ -109,15 +110,19 @@ pub(super) enum Failure {
     NotTheirs,
     /// This proxy stops.
     Stopping,
+    /// Control says that no pod comes by itself.
+    Told(Arc<Absent>),
 }
 
 impl Failure {
     /// What the client is told.
-    pub(super) fn reply(self, opened: &Opened, gate: &Gate) -> Reply {
+    pub(super) fn reply(&self, opened: &Opened, gate: &Gate) -> Reply {
         match self {
             // The page goes on by itself, through another proxy.
             Self::Stopping if !opened.html => Reply::stopping(),
-            Self::Page | Self::Stopping => {
+            // As does what control says, with what the caller may do about it.
+            Self::Told(told) if !opened.html => Reply::away(told),
+            Self::Page | Self::Stopping | Self::Told(_) => {
                 let route = opened.workspace.route();
                 let mut told = opened.told(&route);
                 // Its pod is there, and is not what is waited for.

@@ -6,7 +6,6 @@ use super::again::pod_peer;
 use super::context::{Context, Hop};
 use super::pick::Picked;
 use super::upstream::peer;
-use crate::sessions::Kind;
 use pingora::proxy::Session;
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorType};
@@ -41,10 +40,11 @@ impl Edge {
                     let picked = self
                         .pick(
                             session.as_downstream_mut(),
-                            &hop.opened,
-                            Kind::Request,
+                            &mut hop.opened,
                             &mut hop.attempts,
                             &mut hop.patience,
+                            None,
+                            ctx.client,
                         )
                         .await;
                     match picked {

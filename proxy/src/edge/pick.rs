@@ -2,14 +2,16 @@
 
 use super::Edge;
 use super::context::Failure;
+use super::listen::{Asks, Heard};
 use crate::dial::{Attempts, Next};
 use crate::gate::{Gate, Opened};
 use crate::hold::{Patience, Place, Woken, pace, wait_for, weight};
 use crate::metrics::HoldEnd;
 use crate::reply::Reply;
 use crate::sessions::{Entered, Kind};
-use crate::table::Backend;
+use crate::table::{Backend, Status};
 use pingora::protocols::http::ServerSession;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
@@ -28,7 +30,7 @@ impl Picked {
     pub(super) fn failure(&self) -> Option<Failure> {
         match self {
             Self::Pod(..) => None,
-            Self::None(failure) => Some(*failure),
+            Self::None(failure) => Some(failure.clone()),
         }
     }
 
@@ -40,19 +42,34 @@ impl Picked {
     }
 }
 
+/// How far a request is with looking for a pod.
+#[derive(Debug)]
+pub(super) struct Search {
+    pub(super) attempts: Attempts,
+    pub(super) patience: Patience,
+    /// Its place, if it is held already.
+    pub(super) place: Option<Place>,
+}
+
 impl Edge {
     /// Chooses the pod that a request tries next, and waits for one if there is none, for as long as
-    /// its patience lasts.
+    /// its patience lasts; with its place, if it has one already. It came `from` there.
     pub(super) async fn pick(
         &self,
         client: &mut ServerSession,
-        opened: &Opened,
-        kind: Kind,
+        opened: &mut Opened,
         attempts: &mut Attempts,
         patience: &mut Patience,
+        mut place: Option<Place>,
+        from: Option<IpAddr>,
     ) -> Picked {
+        let kind = if opened.websocket {
+            Kind::Socket
+        } else {
+            Kind::Request
+        };
         let workspace = &opened.workspace;
-        let mut place: Option<Place> = None;
+        let mut asks = Asks::new(&workspace.id, &opened.host, from);
         let mut paced = false;
         let none = |held: bool, failure: Failure| {
             if held {
@@ -63,6 +80,7 @@ impl Edge {
                     Failure::ClientGone => HoldEnd::ClientGone,
                     Failure::NotTheirs => HoldEnd::NotTheirs,
                     Failure::Stopping => HoldEnd::Stopping,
+                    Failure::Told(_) => HoldEnd::Told,
                 });
             }
             Picked::None(failure)
@@ -90,11 +108,11 @@ impl Edge {
                     let back_off = back_off.max(pause.unwrap_or_default());
                     if back_off > Duration::ZERO {
                         // There is a pod: a proxy that stops has it answer.
-                        let stopping = std::future::pending();
+                        let never = std::future::pending::<()>;
                         let changed = workspace.changed_from(&route);
                         let until = Instant::now() + back_off;
-                        match wait_for(client, changed, stopping, until).await {
-                            Woken::TimedOut | Woken::Stopping => {}
+                        match wait_for(client, changed, never(), never(), until).await {
+                            Woken::TimedOut | Woken::Stopping | Woken::Told(()) => {}
                             Woken::Changed => {
                                 attempts.changed();
                                 continue;
@@ -124,13 +142,16 @@ impl Edge {
                     return Picked::Pod(backend, entered);
                 }
                 Next::Hold => {
-                    if place.is_none() {
-                        let Ok(taken) = self.holds.take(workspace, weight(client.req_header()))
-                        else {
-                            return none(true, Failure::Full);
-                        };
-                        place = Some(taken);
-                    }
+                    let held = match &mut place {
+                        Some(held) => held,
+                        None => {
+                            let bytes = weight(client.req_header());
+                            let Ok(taken) = self.holds.take(workspace, bytes) else {
+                                return none(true, Failure::Full);
+                            };
+                            place.insert(taken)
+                        }
+                    };
                     // What waits is not forgotten; what was forgotten a moment ago is not there.
                     fence(Ordering::SeqCst);
                     if !self.gate.table.knows(workspace) {
@@ -141,8 +162,12 @@ impl Edge {
                         until = until.min(Instant::now() + attempts.pause());
                     }
                     let changed = workspace.changed_from(&route);
-                    match wait_for(client, changed, self.stopping.cancelled(), until).await {
+                    // Whether another pod comes when the last one is going, control knows.
+                    let asks = (route.status == Status::Away).then_some(&mut asks);
+                    match self.listen(client, held, asks, changed, until).await {
                         Woken::Changed => attempts.changed(),
+                        Woken::Told(Heard::Away(told)) => return none(true, Failure::Told(told)),
+                        Woken::Told(Heard::NotTheirs) => return none(true, Failure::NotTheirs),
                         Woken::Stopping => return none(true, Failure::Stopping),
                         Woken::ClientGone => return none(true, Failure::ClientGone),
                         Woken::TimedOut => {

@@ -2,10 +2,11 @@
 //! is there.
 
 use super::Edge;
+use super::absent::gone;
 use super::context::Context;
-use crate::ask::AskError;
+use crate::ask::{ANSWER, AskError};
 use crate::gate::{Asked, Opened};
-use crate::hold::{Full, Place, Woken, wait_for};
+use crate::hold::{Full, PAGE_AFTER, Place, Woken, wait_for};
 use crate::reply::{Reply, Told};
 use crate::table::{Route, Status};
 use bytes::Bytes;
@@ -48,12 +49,13 @@ impl Edge {
     ) -> pingora::Result<bool> {
         let (told, mut seen) = match self.stands(session, ctx, asked).await {
             Ok(stands) => stands,
-            Err(error) => {
-                if matches!(error, AskError::NotTheirs) {
-                    self.not_theirs(session.req_header(), ctx, asked);
-                }
-                let reply = self.not_told(&error);
+            Err(Untold::Asked(error)) => {
+                let reply = self.not_told(&error, session.req_header(), ctx, asked);
                 return self.reply(session, ctx, &reply).await;
+            }
+            Err(Untold::ClientGone) => return Ok(gone(session, ctx)),
+            Err(Untold::Stopping) => {
+                return self.reply(session, ctx, &Reply::stopping()).await;
             }
         };
         let Ok(_place) = self.stream_place(asked) else {
@@ -87,9 +89,11 @@ impl Edge {
             let stopping = self.stopping.cancelled();
             let look = (Instant::now() + LOOK_EVERY).min(until);
             let client = session.as_downstream_mut();
+            let never = std::future::pending::<()>();
             let woken = match &seen {
                 Seen::Here(opened, route) => {
-                    wait_for(client, opened.workspace.changed_from(route), stopping, look).await
+                    let changed = opened.workspace.changed_from(route);
+                    wait_for(client, changed, never, stopping, look).await
                 }
                 Seen::Absent => {
                     let arrival = async {
@@ -98,7 +102,7 @@ impl Edge {
                         }
                         self.gate.table.arrival(&asked.id).await
                     };
-                    wait_for(client, arrival, stopping, look).await
+                    wait_for(client, arrival, never, stopping, look).await
                 }
             };
             // Of what is away, control may say something else by now.
@@ -106,14 +110,15 @@ impl Edge {
                 && woken == Woken::TimedOut;
             let mut say = None;
             if woken == Woken::ClientGone {
-                session.set_keepalive(None);
-                return Ok(true);
+                return Ok(gone(session, ctx));
             } else if woken == Woken::Stopping {
                 break;
             } else if !unchanged {
                 // Whoever may not know any more hears nothing more.
-                let Ok((told, now)) = self.stands(session, ctx, asked).await else {
-                    break;
+                let (told, now) = match self.stands(session, ctx, asked).await {
+                    Ok(stands) => stands,
+                    Err(Untold::ClientGone) => return Ok(gone(session, ctx)),
+                    Err(Untold::Asked(_) | Untold::Stopping) => break,
                 };
                 seen = now;
                 came |= woken == Woken::Changed;
@@ -140,39 +145,72 @@ impl Edge {
         self.streams.take_absent(&key, 0)
     }
 
-    /// How things stand at this moment, to the caller.
+    /// How things stand at this moment, to the caller. Control may be silent: of what is here the table
+    /// tells then, and a pod that comes is told at once.
     async fn stands(
         &self,
-        session: &Session,
+        session: &mut Session,
         ctx: &Context,
         asked: &Asked,
-    ) -> Result<(Told, Seen), AskError> {
-        let here = self.gate.admit(asked).map(|opened| {
-            let route = opened.workspace.route();
-            (opened, route)
-        });
-        if let Some((opened, route)) = here {
-            if route.status != Status::Away {
-                return Ok((opened.told(&route), Seen::Here(opened, route)));
-            }
-            // Its last pod is going: whether one comes, control knows.
-            return match self.told(session, ctx, asked).await {
-                Ok(told) => Ok((Told::from(&told), Seen::Here(opened, route))),
-                Err(AskError::NotTheirs) => Err(AskError::NotTheirs),
-                Err(_) => Ok((opened.told(&route), Seen::Here(opened, route))),
+    ) -> Result<(Told, Seen), Untold> {
+        loop {
+            let here = self.gate.admit(asked).map(|opened| {
+                let route = opened.workspace.route();
+                (opened, route)
+            });
+            let now = Instant::now();
+            let here = match here {
+                Some((opened, route)) if route.status != Status::Away => {
+                    return Ok((opened.told(&route), Seen::Here(opened, route)));
+                }
+                here => here,
+            };
+            let woken = match &here {
+                // Its last pod is going: whether one comes, control knows.
+                Some((opened, route)) => {
+                    let changed = opened.workspace.changed_from(route);
+                    self.told_or(session, ctx, asked, changed, now + PAGE_AFTER)
+                        .await
+                }
+                None => {
+                    let arrival = async {
+                        // What is there and not theirs does not arrive.
+                        if self.gate.table.get(&asked.id).is_some() {
+                            std::future::pending::<()>().await;
+                        }
+                        self.gate.table.arrival(&asked.id).await;
+                    };
+                    self.told_or(session, ctx, asked, arrival, now + ANSWER)
+                        .await
+                }
+            };
+            let told = match woken {
+                Woken::Changed => continue,
+                Woken::ClientGone => return Err(Untold::ClientGone),
+                Woken::Stopping => return Err(Untold::Stopping),
+                Woken::Told(told) => told,
+                Woken::TimedOut => Err(AskError::Unreachable("it took too long")),
+            };
+            return match (told, here) {
+                (Ok(told), Some((opened, route))) => {
+                    Ok((Told::from(&told), Seen::Here(opened, route)))
+                }
+                (Ok(told), None) => Ok((Told::from(&told), Seen::Absent)),
+                (Err(AskError::Unreachable(_) | AskError::Refused(_)), Some((opened, route))) => {
+                    Ok((opened.told(&route), Seen::Here(opened, route)))
+                }
+                (Err(error), _) => Err(Untold::Asked(error)),
             };
         }
-        let told = self.told(session, ctx, asked).await?;
-        Ok((Told::from(&told), Seen::Absent))
     }
+}
 
-    fn not_told(&self, error: &AskError) -> Reply {
-        match error {
-            AskError::NotTheirs => self.gate.not_found(false),
-            AskError::Refused(_) | AskError::Unreachable(_) => Reply::unavailable(
-                false,
-                "Whether there is such a workspace cannot be told at the moment.",
-            ),
-        }
-    }
+/// Why it is not told how things stand.
+enum Untold {
+    /// Control says so.
+    Asked(AskError),
+    /// Nobody waits for it.
+    ClientGone,
+    /// This proxy stops.
+    Stopping,
 }

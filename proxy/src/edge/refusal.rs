@@ -2,10 +2,10 @@
 
 use super::Edge;
 use super::context::Context;
-use crate::gate::Asked;
 use crate::refusal::Refusal;
 use crate::reply::Reply;
 use http::StatusCode;
+use nogoo9_identity::Verified;
 use nogoo9_runtime::audit::{self, How, Outcome, Record, What};
 use pingora::http::RequestHeader;
 use pingora::proxy::Session;
@@ -60,21 +60,27 @@ impl Edge {
 
     /// Leaves a record of somebody who may not open what they asked for, or asked for what is not
     /// there.
-    pub(super) fn not_theirs(&self, request: &RequestHeader, ctx: &Context, asked: &Asked) {
+    pub(super) fn not_theirs(
+        &self,
+        request: &RequestHeader,
+        from: Option<IpAddr>,
+        caller: &Verified,
+        workspace: &str,
+    ) {
         let how = if self.gate.auth.personal_token(&request.headers).is_some() {
             How::PersonalToken
-        } else if asked.caller.sid.is_some() {
+        } else if caller.sid.is_some() {
             How::Session
         } else {
             How::Bearer
         };
         let refusal = Refusal {
             reason: "not_theirs",
-            who: Some(asked.caller.caller.sub.clone()),
+            who: Some(caller.caller.sub.clone()),
             how,
             forged: None,
         };
-        tell(request, ctx.client, &refusal, &asked.id);
+        tell(request, from, &refusal, workspace);
     }
 }
 

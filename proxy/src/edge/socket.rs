@@ -3,17 +3,15 @@
 use super::Edge;
 use super::context::Context;
 use super::personal::Revoked;
-use super::pick::Picked;
+use super::pick::{Picked, Search};
 use crate::busy::Busy;
-use crate::dial::Attempts;
 use crate::gate::Opened;
 use crate::headers::{self, Mapping};
-use crate::hold::Patience;
 use crate::metrics::{By, Class, Refused, RequestLabels, SocketEnd, Sockets};
 use crate::reply::Reply;
 use crate::retry::MAX_REPEATS;
 use crate::route::Mode;
-use crate::sessions::{End, Entered, Kind};
+use crate::sessions::{End, Entered};
 use crate::table::Backend;
 use crate::tunnel::handshake::{Answer, HandshakeError, connect, handshake, switched};
 use crate::tunnel::refusal::Body;
@@ -76,10 +74,14 @@ impl Edge {
         &self,
         session: &mut Session,
         ctx: &mut Context,
-        opened: Opened,
-        mut attempts: Attempts,
-        mut patience: Patience,
+        mut opened: Opened,
+        search: Search,
     ) -> pingora::Result<bool> {
+        let Search {
+            mut attempts,
+            mut patience,
+            mut place,
+        } = search;
         let client = ctx.client;
         let body = !session.as_downstream_mut().is_body_empty();
         if let Some(fault) = fault(session.req_header(), body) {
@@ -91,10 +93,11 @@ impl Edge {
             let picked = self
                 .pick(
                     session.as_downstream_mut(),
-                    &opened,
-                    Kind::Socket,
+                    &mut opened,
                     &mut attempts,
                     &mut patience,
+                    place.take(),
+                    client,
                 )
                 .await;
             let (backend, entered) = match picked {

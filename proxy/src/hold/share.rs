@@ -95,18 +95,20 @@ impl Ledger {
         Ok(before)
     }
 
-    /// Notes that one has gone.
-    pub fn give_back(&mut self, workspace: &Arc<str>, bytes: usize) {
+    /// Notes that one has gone; returns whether its workspace has none left.
+    pub fn give_back(&mut self, workspace: &Arc<str>, bytes: usize) -> bool {
         let Some(mine) = self.by.get_mut(workspace) else {
-            return;
+            return true;
         };
         for amount in [&mut *mine, &mut self.all] {
             amount.requests = amount.requests.saturating_sub(1);
             amount.bytes = amount.bytes.saturating_sub(bytes);
         }
-        if mine.requests == 0 {
+        let was_last = mine.requests == 0;
+        if was_last {
             self.by.remove(workspace);
         }
+        was_last
     }
 
     /// What is held in all.

@@ -13,13 +13,7 @@ impl Reply {
     #[must_use]
     pub fn absent(asked: &Asked, told: &Absent) -> Self {
         if !asked.html {
-            let body = json!({"code": told.status.as_str(), "message": told.message});
-            let reply = Self::json(StatusCode::SERVICE_UNAVAILABLE, &body);
-            return match told.status {
-                // Nothing changes by itself.
-                Status::Stopped => reply,
-                _ => reply.with(RETRY_AFTER.as_str(), "5"),
-            };
+            return Self::away(told);
         }
         let id = &asked.id;
         let (title, heading) = match told.status {
@@ -30,6 +24,18 @@ impl Reply {
             Status::Starting | Status::Other => ("Starting", format!("{id} is on its way")),
         };
         Self::following(title, &heading, &asked.status_path(), &Told::from(told))
+    }
+
+    /// The same, to a program.
+    #[must_use]
+    pub fn away(told: &Absent) -> Self {
+        let body = json!({"code": told.status.as_str(), "message": told.message});
+        let reply = Self::json(StatusCode::SERVICE_UNAVAILABLE, &body);
+        match told.status {
+            // Nothing changes by itself.
+            Status::Stopped => reply,
+            _ => reply.with(RETRY_AFTER.as_str(), "5"),
+        }
     }
 
     /// A stopped workspace, and the way to start it.

@@ -1,8 +1,9 @@
 //! What ends a hold beside a pod that comes: a proxy that stops, and what control says meanwhile.
 
-use crate::client::Connection;
+use crate::client::{Answer, Connection};
 use crate::cluster::Spec;
 use crate::proxy::{CONSOLE, Stage};
+use crate::recorder::Recorder;
 use crate::sockets;
 use crate::upstream::Upstream;
 use serde_json::{Value, json};
@@ -56,4 +57,123 @@ async fn what_is_held_when_its_proxy_stops_is_sent_to_the_next() {
     assert!(ended.await.expect("it did not end").unwrap().success());
     let lines = stage.log().matches(" status=503 ").count();
     assert_eq!(lines, held.len());
+}
+
+/// Sends a navigation of alice's, and returns its answer.
+async fn navigate(stage: &Stage, workspace: &str) -> Answer {
+    let host = format!("{workspace}.{CONSOLE}");
+    let cookie = stage.cookie_on("alice", &host);
+    let headers = [
+        ("Cookie", cookie.as_str()),
+        ("Sec-Fetch-Mode", "navigate"),
+        ("Sec-Fetch-Dest", "document"),
+        ("Sec-Fetch-Site", "none"),
+    ];
+    stage.ask("GET", &host, "/", &headers).await
+}
+
+fn follows(page: &Answer) -> bool {
+    page.status == 503 && page.text().contains("data-status=\"/.nogoo9/status\"")
+}
+
+/// The only pod goes, and is forgotten.
+async fn leave(stage: &Stage, name: &str) {
+    stage.cluster.terminate(name).await;
+    stage.cluster.finish(name).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_control_that_is_silent_holds_up_nothing() {
+    let bound = ["--hold-max-per-workspace", "3"];
+    let stage = Stage::with(&[&PATIENT[..], &bound].concat()).await;
+    let _app = stage.serving("app", "dev", 1).await;
+    let address = stage.control.address;
+    stage.control.kill();
+    // It takes connections, and says nothing.
+    let _silent = tokio::net::TcpListener::bind(address).await.unwrap();
+    leave(&stage, "app").await;
+    stage.routed("dev", None).await;
+    let nothing_heard = async || !stage.metrics().await.contains("asked_total{");
+    assert!(follows(&navigate(&stage, "dev").await));
+    let mut events = stage.begin("GET", "dev", "/.nogoo9/events", "").await;
+    assert_eq!(events.head().await.status, 200);
+    assert_eq!(stage.get("dev", "/.nogoo9/status").await.status, 200);
+    assert!(nothing_heard().await, "a question was waited for");
+    // Whoever asks is held, and has a place.
+    let mut held = Vec::new();
+    for n in 0..3 {
+        held.push(stage.begin("GET", "dev", "/", "").await);
+        stage.held(n + 1).await;
+    }
+    let beyond = stage.get("dev", "/").await;
+    assert!(beyond.text().contains("Too many requests"), "{beyond:?}");
+    let _new = stage.serving("new", "dev", 2).await;
+    for connection in &mut held {
+        assert!(connection.answer().await.text().starts_with("new\n"));
+    }
+    stage.held(0).await;
+    assert!(nothing_heard().await, "a question was waited for");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn they_go_in_the_order_in_which_they_came_from_stopped_too() {
+    const ALL: i64 = 150;
+    for arrives_ready in [true, false] {
+        let stage = Stage::with(&PATIENT).await;
+        stage.control.tells("dev", 200, &told("starting"));
+        let recorder = Recorder::start().await;
+        let mut held = Vec::new();
+        for n in 0..ALL {
+            held.push(stage.begin("GET", "dev", &format!("/{n}"), "").await);
+            stage.held(n + 1).await;
+        }
+        let pod = Spec::new("app", "dev", 1, recorder.address);
+        stage.cluster.create(&pod).await;
+        if !arrives_ready {
+            stage.routed("dev", None).await;
+            // They have their places still.
+            stage.held(ALL).await;
+        }
+        stage.cluster.set_ready(&pod, true).await;
+        for connection in &mut held {
+            assert_eq!(connection.answer().await.status, 200);
+        }
+        let came = recorder.take();
+        let nth = |line: &str| line.split(['/', ' ']).nth(2).unwrap().parse::<usize>();
+        let came: Vec<_> = came.iter().map(|one| nth(&one.line).unwrap()).collect();
+        // 64 at once; a third group comes two steps later.
+        let first = came.iter().rposition(|nth| *nth < 64);
+        let third = came.iter().position(|nth| *nth >= 128);
+        assert!(first < third, "{arrives_ready}: {came:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_held_hears_of_a_stop() {
+    let stage = Stage::with(&PATIENT).await;
+    let _app = stage.serving("app", "dev", 1).await;
+    for id in ["dev", "two"] {
+        stage.control.tells(id, 200, &told("starting"));
+    }
+    leave(&stage, "app").await;
+    stage.routed("dev", None).await;
+    let mut held = Vec::new();
+    // One that had pods, and one that is not known at all.
+    for id in ["dev", "two"] {
+        for _ in 0..3 {
+            held.push(stage.begin("GET", id, "/", "").await);
+        }
+    }
+    stage.held(6).await;
+    let asked = stage.control.questions().len();
+    for id in ["dev", "two"] {
+        stage.control.tells(id, 200, &told("stopped"));
+    }
+    for connection in &mut held {
+        let answer = connection.answer().await;
+        assert_eq!((answer.status, answer.header("retry-after")), (503, None));
+        assert!(answer.text().contains("\"stopped\""), "{answer:?}");
+    }
+    // One question told all that waited for it.
+    assert_eq!(stage.control.questions().len(), asked + 2);
 }
