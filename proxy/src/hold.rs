@@ -90,7 +90,8 @@ impl Patience {
         Self {
             since,
             until: since + bounds.timeout,
-            page_at: page.then(|| since + PAGE_AFTER),
+            // Where less than that is waited at all, a page still comes, and goes on waiting.
+            page_at: page.then(|| since + PAGE_AFTER.min(bounds.timeout)),
         }
     }
 
@@ -313,5 +314,9 @@ mod tests {
         assert_eq!(patience.next(), start + PAGE_AFTER);
         assert!(!patience.wants_page(start) && patience.wants_page(start + PAGE_AFTER));
         assert!(!Patience::new(start, &BOUNDS, false).wants_page(start + BOUNDS.timeout));
+        let timeout = Duration::from_secs(1);
+        let impatient = Bounds { timeout, ..BOUNDS };
+        let patience = Patience::new(start, &impatient, true);
+        assert!(patience.next() == start + timeout && patience.wants_page(start + timeout));
     }
 }

@@ -172,11 +172,11 @@ impl Edge {
                         Woken::ClientGone => return none(true, Failure::ClientGone),
                         Woken::TimedOut => {
                             let now = Instant::now();
-                            if patience.is_over(now) {
-                                return none(true, Failure::TimedOut);
-                            }
                             if patience.wants_page(now) {
                                 return none(true, Failure::Page);
+                            }
+                            if patience.is_over(now) {
+                                return none(true, Failure::TimedOut);
                             }
                             attempts.again();
                         }

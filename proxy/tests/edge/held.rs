@@ -177,3 +177,12 @@ async fn who_is_held_hears_of_a_stop() {
     // One question told all that waited for it.
     assert_eq!(stage.control.questions().len(), asked + 2);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_comes_however_short_a_hold_is() {
+    let stage = Stage::with(&["--hold-timeout", "1"]).await;
+    waiting(&stage, "dev").await;
+    assert!(follows(&navigate(&stage, "dev").await));
+    // Programs are told as ever.
+    assert_eq!(stage.get("dev", "/").await.header("retry-after"), Some("5"));
+}
