@@ -237,7 +237,10 @@ impl Edge {
         place: Option<Place>,
     ) -> pingora::Result<bool> {
         let Some(opened) = self.gate.admit(asked) else {
-            let reply = self.gate.not_found(asked.html);
+            if place.is_some() {
+                self.held(HoldEnd::NotTheirs);
+            }
+            let reply = self.not_told(&AskError::NotTheirs, session.req_header(), ctx, asked);
             return self.reply(session, ctx, &reply).await;
         };
         if asked.wants == Wants::Status {

@@ -134,6 +134,10 @@ impl Edge {
         picked: &Picked,
     ) -> pingora::Result<bool> {
         ctx.failure = picked.failure();
+        if ctx.failure == Some(Failure::NotTheirs) {
+            let id = &opened.workspace.id;
+            self.not_theirs(session.req_header(), ctx.client, &opened.caller, id);
+        }
         match picked.reply(opened, &self.gate) {
             Some(reply) => self.reply(session, ctx, &reply).await,
             None => {

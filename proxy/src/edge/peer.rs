@@ -3,7 +3,7 @@
 
 use super::Edge;
 use super::again::pod_peer;
-use super::context::{Context, Hop};
+use super::context::{Context, Failure, Hop};
 use super::pick::Picked;
 use super::upstream::peer;
 use pingora::proxy::Session;
@@ -51,6 +51,10 @@ impl Edge {
                         Picked::Pod(backend, entered) => hop.next = Some((backend, entered)),
                         other => {
                             ctx.failure = other.failure();
+                            if ctx.failure == Some(Failure::NotTheirs) {
+                                let (caller, id) = (&hop.opened.caller, &hop.opened.workspace.id);
+                                self.not_theirs(session.req_header(), ctx.client, caller, id);
+                            }
                             return Error::err_in(ErrorType::HTTPStatus(503));
                         }
                     }

@@ -2,6 +2,7 @@
 
 use crate::client::{Answer, Connection};
 use crate::cluster::Spec;
+use crate::eventually;
 use crate::proxy::{CONSOLE, Stage};
 use crate::recorder::Recorder;
 use crate::sockets;
@@ -185,4 +186,33 @@ async fn a_page_comes_however_short_a_hold_is() {
     assert!(follows(&navigate(&stage, "dev").await));
     // Programs are told as ever.
     assert_eq!(stage.get("dev", "/").await.header("retry-after"), Some("5"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_loses_it_while_they_wait_leaves_a_record() {
+    let stage = Stage::with(&PATIENT).await;
+    stage.control.tells("dev", 200, &told("starting"));
+    let mut arrives = stage.begin("GET", "dev", "/", "").await;
+    waiting(&stage, "two").await;
+    let mut becomes = stage.begin("GET", "two", "/", "").await;
+    stage.held(2).await;
+    let app = Upstream::start("app").await;
+    let bobs = Spec::new("app", "dev", 1, app.address).of("bob");
+    stage.cluster.run(&bobs).await;
+    assert_eq!(arrives.answer().await.status, 404);
+    stage.cluster.finish("two").await;
+    let other = Upstream::start("other").await;
+    let bobs = Spec::new("two", "two", 1, other.address).of("bob");
+    stage.cluster.run(&bobs).await;
+    assert_eq!(becomes.answer().await.status, 404);
+    eventually("two records", || async {
+        let log = stage.log();
+        ["dev", "two"].iter().all(|id| {
+            let record = format!("object=\"{id}\" result=\"refused\" reason=\"not_theirs\"");
+            log.matches(&record).count() == 1
+        })
+    })
+    .await;
+    let ends = stage.metric("holds_total{end=\"NotTheirs\"}").await;
+    assert_eq!(ends, 2);
 }
