@@ -12,7 +12,7 @@ use crate::personal::Verdict;
 use crate::reply::Reply;
 use crate::route::{Mode, Place, Router, Target};
 use crate::strict::Flaw;
-use crate::table::{Status, Table};
+use crate::table::{Route, Status, Table};
 use crate::tunnel::request::wants_websocket;
 use http::header::{ACCEPT, HOST, UPGRADE, WWW_AUTHENTICATE};
 use http::{Method, StatusCode};
@@ -283,6 +283,20 @@ impl Gate {
             Target::Workspace(place) => place.path,
             _ => "/",
         }
+    }
+
+    /// Which port of a workspace that is routed so a request is for; `None`: one that there is not, or that
+    /// cannot be told.
+    pub(crate) fn extra(&self, request: &RequestHeader, route: &Route) -> Option<Option<Extra>> {
+        let Target::Workspace(place) = self.router.target(host_of(request), request.uri.path())
+        else {
+            return None;
+        };
+        let extra = Extra::find(route, place.port.as_deref(), place.path).ok()?;
+        let ambiguous = extra
+            .as_ref()
+            .is_some_and(|extra| extra.is_ambiguous(route, place.path));
+        (!ambiguous).then_some(extra)
     }
 
     /// What a workspace that has come to the table meanwhile is to whoever asked for it.

@@ -70,6 +70,8 @@ impl Edge {
         };
         let workspace = &opened.workspace;
         let mut asks = Asks::new(&workspace.id, &opened.host, from);
+        // What has waited, or tried one, may see another version of the workspace.
+        let mut again = place.is_some() || attempts.made() > 0;
         let mut paced = false;
         let none = |held: bool, failure: Failure| {
             if held {
@@ -87,6 +89,12 @@ impl Edge {
         };
         loop {
             let route = workspace.route();
+            if std::mem::replace(&mut again, true) {
+                match self.gate.extra(client.req_header(), &route) {
+                    Some(extra) => opened.extra = extra,
+                    None => return none(place.is_some(), Failure::NotTheirs),
+                }
+            }
             if !opened.is_permitted(&route) {
                 return none(place.is_some(), Failure::NotTheirs);
             }

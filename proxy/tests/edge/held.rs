@@ -216,3 +216,31 @@ async fn who_loses_it_while_they_wait_leaves_a_record() {
     let ends = stage.metric("holds_total{end=\"NotTheirs\"}").await;
     assert_eq!(ends, 2);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_held_goes_to_the_port_that_the_new_version_says() {
+    let stage = Stage::with(&PATIENT).await;
+    let (old, web) = (Upstream::start("old").await, Upstream::start("web").await);
+    let number = web.address.port().to_string();
+    let settings = [("api.web.port", number.as_str()), ("api.web.path", "/w")];
+    let spec = Spec::new("old", "dev", 1, old.address).with(&settings);
+    let uid = stage.cluster.run(&spec).await;
+    stage.routed("dev", Some(&uid)).await;
+    stage.cluster.quiesce("old").await;
+    stage.routed("dev", None).await;
+    let mut gone = stage.begin("GET", "dev", "/w/x", "").await;
+    let mut come = stage.begin("GET", "dev", "/v/x", "").await;
+    stage.held(2).await;
+    // The new version has no port `web`, and another one at `/v`.
+    let (new, v) = (Upstream::start("new").await, Upstream::start("v").await);
+    let number = v.address.port().to_string();
+    let settings = [("api.v.port", number.as_str()), ("api.v.path", "/v")];
+    let pod = Spec::new("new", "dev", 2, new.address).with(&settings);
+    stage.cluster.create(&pod).await;
+    leave(&stage, "old").await;
+    stage.cluster.set_ready(&pod, true).await;
+    let gone = gone.answer().await.text();
+    assert!(gone.starts_with("new\nGET /w/x\n"), "{gone}");
+    let come = come.answer().await.text();
+    assert!(come.starts_with("v\nGET /x\n"), "{come}");
+}
