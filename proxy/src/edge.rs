@@ -390,7 +390,8 @@ impl ProxyHttp for Edge {
             && matches!(
                 e.etype(),
                 ErrorType::ConnectionClosed | ErrorType::ReadError | ErrorType::WriteError
-            );
+            )
+            && !crate::accept::is_lost(session.as_downstream());
         if broke || ctx.failure == Some(Failure::ClientGone) {
             ctx.status = 0;
             return gone;

@@ -1,7 +1,7 @@
 //! Where a chunked body ends (RFC 9112, section 7.1). Pure.
 //!
-//! What it says is for Pingora to read, and to refuse; this only tells how far it goes, so that the
-//! next request is not taken for a part of it.
+//! Pingora reads what it says; this tells how far it goes, so that the next request is not taken for a
+//! part of it. It is stricter: where two readers might see two ends, it sees none.
 
 /// Follows a chunked body as it comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +13,8 @@ enum State {
     Size(Option<u64>),
     /// In what follows a size on its line.
     Extension(u64),
+    /// After the CR that ends this line.
+    Sized(u64),
     /// In a chunk, with so many bytes to come, its end of line among them.
     Data(u64),
     /// In a line after the last chunk.
@@ -20,9 +22,14 @@ enum State {
         /// Whether nothing stands on it yet.
         empty: bool,
     },
+    /// After the CR that ends this line.
+    Trailed {
+        /// Whether nothing stood on it.
+        empty: bool,
+    },
     /// After it.
     Done,
-    /// It is no chunked body.
+    /// It is no chunked body from here on.
     Lost,
 }
 
@@ -33,13 +40,12 @@ impl Default for Chunks {
 }
 
 impl Chunks {
-    /// How many of these bytes, the next ones, belong to it.
+    /// How many of these bytes, the next ones, belong to it: none from the one on at which it is lost.
     pub fn take(&mut self, bytes: &[u8]) -> usize {
         let mut taken = 0;
         while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
             taken += match self.0 {
-                State::Done => return taken,
-                State::Lost => return bytes.len(),
+                State::Done | State::Lost => return taken,
                 State::Data(left) => {
                     let within = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
                     let left = left.saturating_sub(within as u64);
@@ -51,10 +57,8 @@ impl Chunks {
                     within
                 }
                 state => {
-                    if let Some(byte) = rest.first() {
-                        self.0 = step(state, *byte);
-                    }
-                    1
+                    self.0 = rest.first().map_or(state, |byte| step(state, *byte));
+                    usize::from(self.0 != State::Lost)
                 }
             };
         }
@@ -66,7 +70,6 @@ impl Chunks {
     pub fn ahead(&self) -> usize {
         match self.0 {
             State::Data(left) => usize::try_from(left).unwrap_or(usize::MAX),
-            State::Lost => usize::MAX,
             _ => 0,
         }
     }
@@ -86,12 +89,18 @@ impl Chunks {
 
 fn step(state: State, byte: u8) -> State {
     match (state, byte) {
-        (State::Size(Some(size)) | State::Extension(size), b'\n') => match size.checked_add(2) {
-            _ if size == 0 => State::Trailer { empty: true },
+        (State::Size(Some(size)) | State::Extension(size), b'\r') => State::Sized(size),
+        (State::Sized(0), b'\n') => State::Trailer { empty: true },
+        (State::Sized(size), b'\n') => match size.checked_add(2) {
             Some(data) => State::Data(data),
             None => State::Lost,
         },
-        (State::Size(Some(size)), b'\r' | b';' | b' ' | b'\t') => State::Extension(size),
+        (State::Trailer { empty }, b'\r') => State::Trailed { empty },
+        (State::Trailed { empty: true }, b'\n') => State::Done,
+        (State::Trailed { empty: false }, b'\n') => State::Trailer { empty: true },
+        // A line ends in CR LF. To some readers LF alone ends it too, to others it is a part of it.
+        (State::Sized(_) | State::Trailed { .. }, _) | (_, b'\n') => State::Lost,
+        (State::Size(Some(size)), b';' | b' ' | b'\t') => State::Extension(size),
         (State::Size(size), byte) => {
             let digit = char::from(byte).to_digit(16);
             let size = size.unwrap_or(0).checked_mul(16);
@@ -100,11 +109,7 @@ fn step(state: State, byte: u8) -> State {
                 None => State::Lost,
             }
         }
-        (State::Trailer { empty: true }, b'\n') => State::Done,
-        (State::Trailer { empty }, b'\r') => State::Trailer { empty },
-        (State::Trailer { .. }, byte) => State::Trailer {
-            empty: byte == b'\n',
-        },
+        (State::Trailer { .. }, _) => State::Trailer { empty: false },
         (state, _) => state,
     }
 }
@@ -127,7 +132,6 @@ mod tests {
                 "1 \r\n\n\r\n0\r\nTrailer: 1\r\nOther: 2\r\n\r\n",
                 "\r\n\r\n",
             ),
-            ("3\nabc\r\n0\n\n", "more"),
         ] {
             let whole = format!("{body}{rest}");
             let mut chunks = Chunks::default();
@@ -139,20 +143,29 @@ mod tests {
 
     #[test]
     fn what_is_none() {
-        for body in [
-            "x",
-            "\r\n",
-            ";",
-            "-1\r\n",
-            "0x5\r\n",
-            "5\r\nhello\r\n+",
-            "10000000000000000",
-            "ffffffffffffffff\n",
+        for (body, wrong) in [
+            ("", "x"),
+            ("", "\r\n"),
+            ("", ";"),
+            ("", "-1\r\n"),
+            ("0", "x5\r\n"),
+            ("5\r\nhello\r\n", "+"),
+            ("1000000000000000", "0"),
+            ("ffffffffffffffff\r", "\n"),
+            ("3", "\n"),
+            ("3;e", "\n"),
+            ("3\r", "x"),
+            ("0", "\n"),
+            ("0;e", "\n\r\n"),
+            ("0\r\n", "\n"),
+            ("0\r\nt: 1", "\n"),
+            ("0\r\nt: 1\r", "x"),
         ] {
+            let whole = format!("{body}{wrong}");
             let mut chunks = Chunks::default();
-            assert_eq!(chunks.take(body.as_bytes()), body.len(), "{body:?}");
-            assert!(chunks.is_lost(), "{body:?}");
-            assert_eq!((chunks.take(b"more"), chunks.ahead()), (4, usize::MAX));
+            assert_eq!(chunks.take(whole.as_bytes()), body.len(), "{whole:?}");
+            assert!(chunks.is_lost(), "{whole:?}");
+            assert_eq!((chunks.take(b"more"), chunks.ahead()), (0, 0));
         }
     }
 

@@ -35,7 +35,7 @@ use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncRead as _, AsyncWrite as _, AsyncWriteExt as _, BufWriter, ReadBuf};
 use tokio::time::Instant;
 
-pub use stream::{reached, release, take};
+pub use stream::{is_lost, reached, release, take};
 
 /// Write buffer, in bytes: one packet.
 const WRITE_BUFFER: usize = 1460;

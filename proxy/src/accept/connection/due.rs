@@ -51,4 +51,9 @@ impl Due {
             Self::All => false,
         }
     }
+
+    /// Whether nobody can tell how far it goes.
+    pub(super) fn is_lost(&self) -> bool {
+        matches!(self, Self::Chunks(_, chunks) if chunks.is_lost())
+    }
 }

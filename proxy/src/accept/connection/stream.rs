@@ -4,6 +4,7 @@
 use super::Connection;
 use async_trait::async_trait;
 use bytes::{Buf as _, BytesMut};
+use pingora::protocols::http::ServerSession;
 use pingora::protocols::raw_connect::ProxyDigest;
 use pingora::protocols::tls::SslDigest;
 use pingora::protocols::{
@@ -20,11 +21,17 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 /// Notes that a request has come to our hooks.
 pub fn reached(session: &Session) {
-    if let pingora::protocols::http::ServerSession::H1(client) = session.as_downstream()
+    if let ServerSession::H1(client) = session.as_downstream()
         && let Some(connection) = of(client.stream())
     {
         connection.noted.store(true, Ordering::Relaxed);
     }
+}
+
+/// Whether the request's body cannot be told from what follows it.
+#[must_use]
+pub fn is_lost(client: &ServerSession) -> bool {
+    matches!(client, ServerSession::H1(client) if of(client.stream()).is_some_and(|connection| connection.due.is_lost()))
 }
 
 fn of(stream: &Stream) -> Option<&Connection> {
@@ -73,12 +80,12 @@ impl AsyncRead for Connection {
             // Who reads looks whether the client is still there.
             return this.poll_left(cx);
         }
-        while this.buffer.is_empty() && this.due.ahead() == 0 {
+        while this.buffer.is_empty() && this.due.ahead() == 0 && !this.due.is_lost() {
             if ready!(this.poll_fill(cx))? == 0 {
                 return Poll::Ready(Ok(()));
             }
         }
-        if this.buffer.is_empty() {
+        if this.buffer.is_empty() && !this.due.is_lost() {
             let room = this.due.ahead();
             let came = ready!(this.poll_part(cx, buf, room))?;
             let filled = buf.filled();
@@ -88,6 +95,10 @@ impl AsyncRead for Connection {
         }
         let most = buf.remaining().min(this.buffer.len());
         let came = this.due.take(this.buffer.get(..most).unwrap_or_default());
+        if came == 0 && this.due.is_lost() {
+            let why = "it cannot be told where the body ends";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, why)));
+        }
         buf.put_slice(this.buffer.get(..came).unwrap_or_default());
         this.buffer.advance(came);
         if this.buffer.is_empty() {
