@@ -23,6 +23,7 @@ args:
   - --recreate-hold-timeout={{ .Values.proxy.recreateHoldTimeout }}
   - --drain={{ .Values.proxy.drain }}
   - --stop-timeout={{ .Values.proxy.stopTimeout }}
+  - --peers={{ include "nogoo9.proxy" . }}-admin.{{ .Release.Namespace }}.svc:9019
   - --close-window={{ int .Values.proxy.closeWindow }}
 {{- if .Values.proxy.socketIdleTimeout }}
   - --socket-idle-timeout={{ int .Values.proxy.socketIdleTimeout }}

@@ -1,10 +1,13 @@
-//! What control asks: `/routes` and `/sessions`, behind the shared token.
+//! What control asks, `/routes` and `/sessions`, and what other proxies ask, `/holding`: all behind the
+//! shared token.
 
+use crate::affinity::{SessionKey, is_past};
+use crate::peers::{self, Asked, Said};
 use crate::sessions::Sessions;
 use crate::table::{Backend, Route, Table};
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use nogoo9_model::wire;
 use nogoo9_runtime::admin::bearer;
@@ -24,11 +27,12 @@ struct Which {
     workspace: String,
 }
 
-/// The two routes.
+/// The three routes.
 pub fn router(table: Table, sessions: Sessions, token: Option<Secret>) -> Router {
     let routes = Router::new()
         .route("/routes", get(routes))
         .route("/sessions", get(open))
+        .route(peers::PATH, post(holding))
         .with_state(Facts { table, sessions });
     bearer(routes, token)
 }
@@ -57,6 +61,26 @@ async fn open(
         active: route.and_then(Route::active).map(uid),
         spare: route.into_iter().flat_map(Route::spare).map(uid).collect(),
         ..facts.sessions.to_wire(&which.workspace)
+    }))
+}
+
+/// What of a session is open here; see the module [`crate::peers`].
+async fn holding(
+    State(facts): State<Facts>,
+    Json(asked): Json<Asked>,
+) -> Result<Json<Said>, (StatusCode, &'static str)> {
+    let Some(session) = SessionKey::from_hex(&asked.session) else {
+        return Err((StatusCode::BAD_REQUEST, "session is none\n"));
+    };
+    // The route first, as above.
+    let workspace = facts.table.get(&asked.workspace);
+    let past = workspace.is_some_and(|workspace| is_past(&workspace.route(), &asked.pods));
+    fence(Ordering::SeqCst);
+    let mut pods = facts.sessions.lend(&asked.workspace, session);
+    pods.retain(|pod| asked.pods.iter().any(|uid| *uid == **pod));
+    Ok(Json(Said {
+        pods,
+        past: past && facts.table.is_complete(),
     }))
 }
 

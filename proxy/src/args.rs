@@ -2,6 +2,7 @@
 
 mod accept;
 mod http2;
+mod peers;
 mod sockets;
 mod tls;
 
@@ -97,6 +98,17 @@ pub struct ProxyArgs {
     /// Time that requests in flight then have to end. [default: 10]
     #[arg(long, env = "NOGOO9_STOP_TIMEOUT", value_name = "SECONDS")]
     pub stop_timeout: Option<String>,
+    /// Admin listeners of the other proxies, as in proxy-admin.edge.svc:9019; a name stands for all its
+    /// addresses, and this proxy's own are left out. They are asked where a session has something open,
+    /// for templates with `nogoo9/affinity`. Needs --admin-token-file. [default: none; each proxy knows
+    /// of its own alone]
+    #[arg(
+        long,
+        env = "NOGOO9_PEERS",
+        value_name = "HOST:PORT",
+        value_delimiter = ','
+    )]
+    pub peers: Vec<String>,
     /// Also take HTTP/2 without TLS, from a load balancer that speaks it. [default: false]
     #[arg(long, env = "NOGOO9_H2C", value_name = "true|false",
           num_args = 0..=1, require_equals = true, default_missing_value = "true")]
@@ -130,6 +142,8 @@ pub struct Settings {
     pub drain: Duration,
     /// Time from closing the listener to the end.
     pub stop_timeout: Duration,
+    /// Admin listeners of other proxies, each `HOST:PORT`.
+    pub peers: Vec<String>,
     /// HTTP/2 without TLS.
     pub h2c: bool,
     /// How WebSockets are kept and ended.
@@ -163,6 +177,7 @@ impl Configure for Args {
             hold_max_bytes,
             drain,
             stop_timeout,
+            peers,
             h2c,
             http2,
             tls,
@@ -183,6 +198,8 @@ impl Configure for Args {
             (1, 24 * 3600),
         );
         let trusted = trusted(trusted_proxies, problems);
+        let admin = common.as_ref().map(|common| &common.admin);
+        let peers = peers::peers(peers, admin, problems);
         let timeout = problems.seconds("hold-timeout", hold_timeout.as_deref(), 30, (1, 600));
         let recreate = problems.seconds(
             "recreate-hold-timeout",
@@ -239,6 +256,7 @@ impl Configure for Args {
             },
             drain: drain?,
             stop_timeout: stop_timeout?,
+            peers: peers?,
             h2c: h2c?,
             accept: accept?,
             sockets: sockets?,

@@ -27,6 +27,7 @@ use crate::headers::{self, Mapping, Origin};
 use crate::hold::Holds;
 use crate::lines::Lines;
 use crate::metrics::{By, Class, Metrics, RequestLabels};
+use crate::peers::Peers;
 use crate::personal::Personal;
 use crate::renew::Renewals;
 use crate::reply::Reply;
@@ -83,6 +84,8 @@ pub struct Edge {
     pub failures: Option<Failures>,
     /// What is open.
     pub sessions: Sessions,
+    /// Asks other proxies what is open there.
+    pub peers: Peers,
     /// Connections to pods.
     pub lines: Lines,
     /// What is held.

@@ -25,6 +25,7 @@ pub mod hold;
 pub mod http2;
 pub mod lines;
 pub mod metrics;
+pub mod peers;
 pub mod personal;
 pub mod refusal;
 pub mod renew;

@@ -140,6 +140,24 @@ pub struct RenewalLabels {
     pub answer: Renewed,
 }
 
+/// What another proxy answered about a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+pub enum PeerSaid {
+    /// It has something open there.
+    Holding,
+    /// It has nothing open there.
+    Nothing,
+    /// No answer, or none of use.
+    Silent,
+}
+
+/// Labels of such a question.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct PeerLabels {
+    /// The answer.
+    pub answer: PeerSaid,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct BusyLabels {
     kind: &'static str,
@@ -160,6 +178,8 @@ pub struct Metrics {
     pub renewals: Family<RenewalLabels, Counter>,
     /// Requests and looks at sockets of sessions that nobody could be asked about.
     pub sessions_graced: Counter,
+    /// Questions to other proxies about sessions that stay, by answer.
+    pub peers_asked: Family<PeerLabels, Counter>,
     /// Attempts that failed before anything was sent, and were repeated.
     pub retries: Counter,
     /// Repetitions that the budget did not allow.
@@ -198,6 +218,7 @@ impl Metrics {
             asked: Family::default(),
             renewals: Family::default(),
             sessions_graced: Counter::default(),
+            peers_asked: Family::default(),
             retries: Counter::default(),
             retries_refused: Counter::default(),
             sockets: Sockets::register(registry),
@@ -239,6 +260,11 @@ impl Metrics {
             "sessions_graced",
             "Times that a session was accepted although nobody could be asked about it",
             this.sessions_graced.clone(),
+        );
+        registry.register(
+            "peers_asked",
+            "Questions to other proxies whether a session has something open there, by answer",
+            this.peers_asked.clone(),
         );
         registry.register(
             "workspace_full",

@@ -14,6 +14,7 @@ use crate::hold::{Bounds, Holds};
 use crate::http2::Http2;
 use crate::lines::Lines;
 use crate::metrics::{Gauges, Metrics};
+use crate::peers::Peers;
 use crate::personal::Personal;
 use crate::renew::Renewals;
 use crate::retry::{Budget, Rate};
@@ -266,6 +267,12 @@ pub fn edge(settings: &Settings, shared: Shared) -> anyhow::Result<Edge> {
     .context("no HTTP client can be made")?;
     let personal = Personal::new(control.clone()).context("no HTTP client can be made")?;
     tokio::spawn(control.clone().follow());
+    let peers = Peers::new(
+        settings.peers.clone(),
+        &settings.common.admin,
+        metrics.peers_asked.clone(),
+    )
+    .context("no HTTP client can be made")?;
     let router = Router::new(&settings.common.public);
     let failures = settings.common.auth_failures;
     let failures = failures.map(|most| Failures::per_minute(most, metrics.failures.clone()));
@@ -284,6 +291,7 @@ pub fn edge(settings: &Settings, shared: Shared) -> anyhow::Result<Edge> {
         trusted: settings.trusted.clone(),
         failures,
         sessions,
+        peers,
         lines,
         holds,
         streams: Holds::new(Bounds::of_streams(settings.hold)),

@@ -9,6 +9,12 @@
 //! the time of a map's insertion. (A lock-free map was measured here and was worse by far: a key that
 //! comes and goes with every request makes it copy all the others every few dozen times.)
 
+mod leases;
+
+use crate::affinity::SessionKey;
+pub use leases::LEASE;
+use leases::Leases;
+
 use nogoo9_model::wire;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
@@ -37,6 +43,7 @@ struct Inner {
     stopping: AtomicBool,
     hasher: RandomState,
     shards: [Mutex<Shard>; SHARDS],
+    leases: Mutex<Leases>,
 }
 
 /// What is open in some of the workspaces, by id and key. Workspaces without anything are not in it.
@@ -99,7 +106,7 @@ struct Open {
     end: AtomicU8,
     ending: Notify,
     /// Whose requests follow it to its pod, if any do.
-    holder: OnceLock<Arc<str>>,
+    holder: OnceLock<SessionKey>,
 }
 
 impl Open {
@@ -160,6 +167,7 @@ impl Sessions {
             stopping: AtomicBool::new(false),
             hasher: RandomState::new(),
             shards: std::array::from_fn(|_| Mutex::default()),
+            leases: Mutex::default(),
         }))
     }
 
@@ -226,7 +234,7 @@ impl Sessions {
         all.into_iter().map(|(_, socket)| socket).collect()
     }
 
-    /// Open sessions of one workspace that had data lately, by pod. Where requests go is for the caller
+    /// Open sessions of one workspace that had data lately, by pod, and leases. Where requests go is for the caller
     /// to add, who has to read it *before* this.
     #[must_use]
     pub fn to_wire(&self, workspace: &str) -> wire::Sessions {
@@ -246,6 +254,10 @@ impl Sessions {
             }
         }
         drop(shard);
+        // Last: whoever is told that something is open has a lease first, and looks for it then.
+        for pod in lock(&self.0.leases).of(workspace, Instant::now()) {
+            count(&mut sessions, pod);
+        }
         wire::Sessions {
             version: wire::VERSION,
             sessions,
@@ -258,18 +270,31 @@ impl Sessions {
     /// been silent for so long that it keeps no pod is not followed either, so that nothing comes to a
     /// pod which control has found unused.
     #[must_use]
-    pub fn holding(&self, workspace: &str, session: &str) -> Vec<Arc<str>> {
+    pub fn holding(&self, workspace: &str, session: SessionKey) -> Vec<Arc<str>> {
         let now = self.clock();
         let shard = self.shard(workspace);
         let mut pods: Vec<Arc<str>> = Vec::new();
         for open in shard.get(workspace).into_iter().flat_map(HashMap::values) {
             let silent = now.saturating_sub(open.last_data.load(Ordering::Relaxed));
-            let holds = open.holder.get().is_some_and(|holder| **holder == *session);
+            let holds = open.holder.get() == Some(&session);
             if holds && silent < milliseconds(ACTIVE_FOR) && !pods.contains(&open.pod) {
                 pods.push(open.pod.clone());
             }
         }
         pods
+    }
+
+    /// As [`Self::holding`], for another proxy: what is returned is kept for a while
+    /// ([`leases::LEASE`]), in which that proxy may have its own request there.
+    #[must_use]
+    pub fn lend(&self, workspace: &str, session: SessionKey) -> Vec<Arc<str>> {
+        let pods = self.holding(workspace, session);
+        lock(&self.0.leases).enter(workspace, &pods, Instant::now());
+        // Kept first, looked at then: had the last of it ended in between, the pod may have been found
+        // unused already.
+        let mut still = self.holding(workspace, session);
+        still.retain(|pod| pods.contains(pod));
+        still
     }
 
     /// Number of open sessions of that kind.
@@ -299,9 +324,9 @@ fn count(by_pod: &mut BTreeMap<String, u32>, pod: &str) {
     }
 }
 
-fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Whoever panicked left whole entries behind.
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn milliseconds(time: Duration) -> u64 {
@@ -323,7 +348,7 @@ impl Entered {
     }
 
     /// Has the requests of `session` follow it to its pod for as long as it is open.
-    pub fn holds(&self, session: Arc<str>) {
+    pub fn holds(&self, session: SessionKey) {
         // Once is enough: it is one session's.
         let _ = self.open.holder.set(session);
     }

@@ -192,8 +192,8 @@ pub struct AdminArgs {
     #[arg(long, env = "NOGOO9_ADMIN_LISTEN", value_name = "IP:PORT")]
     pub admin_listen: Option<String>,
     /// File with the token that proxy and control share (22 characters or more): the
-    /// proxy asks for it on /routes and /sessions, control sends it. Without it, those
-    /// two are refused.
+    /// proxy asks for it on /routes, /sessions and /holding, control and other proxies
+    /// send it. Without it, those three are refused.
     #[arg(long, env = "NOGOO9_ADMIN_TOKEN_FILE", value_name = "FILE")]
     pub admin_token_file: Option<String>,
 }

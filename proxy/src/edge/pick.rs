@@ -99,8 +99,8 @@ impl Edge {
                 return none(place.is_some(), Failure::NotTheirs);
             }
             patience.note(&route, &self.holds.bounds);
-            let follows = self.follows(opened, &route);
-            match attempts.next(&route, follows.as_ref()) {
+            let follows = self.follows(opened, &route).await;
+            match attempts.next(&route, follows.as_ref().map(|it| &it.pod)) {
                 Next::GiveUp => return none(true, Failure::TimedOut),
                 // Left over from an upgrade, it has no such port: as good as unreachable.
                 Next::Dial(backend, _) if opened.address(&backend).is_none() => {
@@ -134,14 +134,9 @@ impl Edge {
                     if !workspace.is_current(&route) {
                         continue;
                     }
-                    // The same for what it follows: had that ended before this was entered, the pod may
-                    // be taken for unused.
-                    let followed = follows.is_some_and(|pod| pod.uid == backend.uid);
-                    if followed
-                        && self
-                            .follows(opened, &route)
-                            .is_none_or(|pod| pod.uid != backend.uid)
-                    {
+                    // The same for what it follows.
+                    let follows = follows.filter(|it| it.pod.uid == backend.uid);
+                    if follows.is_some_and(|it| !self.still(opened, &route, &it)) {
                         continue;
                     }
                     if place.is_some() {

@@ -168,3 +168,27 @@ fn entering_meets_leaving() {
     assert_eq!(sessions.count(Kind::Socket), 0);
     assert_eq!(known(&sessions), 0);
 }
+
+#[test]
+fn what_another_proxy_is_told_of_is_kept_for_a_while() {
+    let (dev, old, new) = ids();
+    let sessions = Sessions::new();
+    let key = |byte: &str| SessionKey::from_hex(&byte.repeat(32)).unwrap();
+    let (mine, theirs) = (key("0a"), key("0b"));
+    let socket = sessions.enter(&dev, &old, Kind::Socket);
+    socket.holds(mine);
+    let _request = sessions.enter(&dev, &new, Kind::Request);
+    let of = |sessions: &Sessions| sessions.to_wire("dev").sessions;
+    assert!(sessions.lend("dev", theirs).is_empty());
+    assert!(sessions.lend("other", mine).is_empty());
+    assert_eq!(of(&sessions).get("old"), Some(&1));
+    assert_eq!(*sessions.lend("dev", mine), *std::slice::from_ref(&old));
+    assert_eq!(of(&sessions).get("old"), Some(&2));
+    drop(socket);
+    assert!(sessions.lend("dev", mine).is_empty());
+    let told = sessions.to_wire("dev");
+    assert_eq!(told.sessions.get("old"), Some(&1), "the lease");
+    assert_eq!(told.sessions.get("new"), Some(&1));
+    assert_eq!(told.requests.get("old"), None, "no recreate waits for it");
+    assert_eq!(sessions.count(Kind::Socket), 0);
+}

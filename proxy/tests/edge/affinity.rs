@@ -1,5 +1,7 @@
 //! Sessions that stay with the pod on which they have something open, where a template asks for it.
 
+mod elsewhere;
+
 use crate::client::{Answer, Connection, request};
 use crate::cluster::Spec;
 use crate::eventually;
@@ -103,6 +105,33 @@ async fn one_that_cannot_be_reached_is_not_followed() {
     assert_eq!(who(&stage).await, "old");
     old.kill();
     assert_eq!(who(&stage).await, "new");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_it_is_not_ready_it_is_not_followed() {
+    let stage = Stage::start().await;
+    let old = old(&stage, true).await;
+    let mut socket = sockets::open(&stage, "dev", "old").await;
+    let _new = new(&stage).await;
+    assert_eq!(who(&stage).await, "old");
+    let pod = Spec::new("old", "dev", 1, old.address).with(&AFFINITY);
+    stage.cluster.set_ready(&pod, false).await;
+    eventually("requests that go to the new pod", || async {
+        who(&stage).await == "new"
+    })
+    .await;
+    // What they belong with is still there.
+    stage.cluster.set_ready(&pod, true).await;
+    eventually("requests that come back", || async {
+        who(&stage).await == "old"
+    })
+    .await;
+    socket.send(sockets::frame(1, b"drop")).await;
+    socket.rest().await;
+    eventually("requests that go to the new pod", || async {
+        who(&stage).await == "new"
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Public URL of the stage. Nothing listens there: requests name it in `Host`.
 pub(crate) const CONSOLE: &str = "localhost:9009";
-const TOKEN: &str = "shared-token-0123456789abcdef";
+pub(crate) const TOKEN: &str = "shared-token-0123456789abcdef";
 
 pub(crate) struct Stage {
     pub(crate) cluster: Cluster,
@@ -152,6 +152,27 @@ impl Stage {
         let (child, admin) = self.beside("proxy.log").await;
         self.admin = admin;
         std::mem::replace(&mut self.child, child)
+    }
+
+    /// Another proxy beside it, with addresses of its own and more flags, once it is ready.
+    pub(crate) async fn partner(&self, flags: &[&str]) -> Partner {
+        let (address, admin) = (free(), free());
+        let mut words = self.words.clone();
+        let listens = words.iter().position(|word| word == "--listen").unwrap();
+        words[listens + 1] = address.to_string().into();
+        let child = command()
+            .args(words)
+            .args(["--admin-listen", &admin.to_string()])
+            .args(flags)
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        eventually("readiness of the other", || is_ready_at(admin)).await;
+        Partner {
+            address,
+            admin,
+            _child: child,
+        }
     }
 
     /// A second proxy beside it, whose API server never answers: it waits for its first list for as
@@ -355,33 +376,12 @@ impl Stage {
 
     /// JSON of the admin listener.
     pub(crate) async fn admin(&self, path: &str) -> serde_json::Value {
-        let mut connection = Connection::open(self.admin).await;
-        let token = format!("Bearer {TOKEN}");
-        connection
-            .send(request(
-                "GET",
-                "admin",
-                path,
-                &[("Authorization", &token), ("Connection", "close")],
-            ))
-            .await;
-        let answer = connection.answer().await;
-        assert_eq!(answer.status, 200, "{}", answer.text());
-        serde_json::from_slice(&answer.body).unwrap()
+        admin_at(self.admin, path).await
     }
 
     /// All metrics, as they are scraped.
     pub(crate) async fn metrics(&self) -> String {
-        let mut connection = Connection::open(self.admin).await;
-        connection
-            .send(request(
-                "GET",
-                "admin",
-                "/metrics",
-                &[("Connection", "close")],
-            ))
-            .await;
-        connection.answer().await.text()
+        metrics_at(self.admin).await
     }
 
     /// A metric without labels.
@@ -396,15 +396,7 @@ impl Stage {
 
     /// Waits until the proxy routes a workspace to the pod of that uid; `None`: to no pod.
     pub(crate) async fn routed(&self, workspace: &str, uid: Option<&str>) {
-        eventually("the route", || async {
-            let routes = self.admin("/routes").await;
-            let entry = &routes["routes"][workspace];
-            match uid {
-                Some(uid) => entry["active"] == uid,
-                None => entry.is_object() && entry.get("active").is_none(),
-            }
-        })
-        .await;
+        routed_at(self.admin, workspace, uid).await;
     }
 
     /// What the proxy has logged.
@@ -426,6 +418,64 @@ impl Stage {
     pub(crate) fn signal(&self, name: &str) {
         signal(&self.child, name);
     }
+}
+
+/// Another proxy; it ends with this.
+pub(crate) struct Partner {
+    pub(crate) address: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    _child: Child,
+}
+
+impl Partner {
+    pub(crate) async fn routed(&self, workspace: &str, uid: &str) {
+        routed_at(self.admin, workspace, Some(uid)).await;
+    }
+
+    pub(crate) async fn metrics(&self) -> String {
+        metrics_at(self.admin).await
+    }
+}
+
+async fn admin_at(admin: SocketAddr, path: &str) -> serde_json::Value {
+    let mut connection = Connection::open(admin).await;
+    let token = format!("Bearer {TOKEN}");
+    connection
+        .send(request(
+            "GET",
+            "admin",
+            path,
+            &[("Authorization", &token), ("Connection", "close")],
+        ))
+        .await;
+    let answer = connection.answer().await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    serde_json::from_slice(&answer.body).unwrap()
+}
+
+async fn metrics_at(admin: SocketAddr) -> String {
+    let mut connection = Connection::open(admin).await;
+    connection
+        .send(request(
+            "GET",
+            "admin",
+            "/metrics",
+            &[("Connection", "close")],
+        ))
+        .await;
+    connection.answer().await.text()
+}
+
+async fn routed_at(admin: SocketAddr, workspace: &str, uid: Option<&str>) {
+    eventually("the route", || async {
+        let routes = admin_at(admin, "/routes").await;
+        let entry = &routes["routes"][workspace];
+        match uid {
+            Some(uid) => entry["active"] == uid,
+            None => entry.is_object() && entry.get("active").is_none(),
+        }
+    })
+    .await;
 }
 
 async fn is_ready_at(admin: SocketAddr) -> bool {
