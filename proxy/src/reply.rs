@@ -4,9 +4,9 @@ mod absent;
 mod limited;
 mod socket;
 mod told;
+mod waiting;
 
 use crate::strict::Flaw;
-use crate::table::progress::WaitsFor;
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{
@@ -15,6 +15,7 @@ use http::header::{
 use pingora::http::ResponseHeader;
 use sha2::{Digest as _, Sha256};
 use std::sync::LazyLock;
+use waiting::SCRIPT;
 
 pub use told::Told;
 
@@ -28,11 +29,6 @@ pub struct Reply {
     /// Body; its type is in the headers.
     pub body: Bytes,
 }
-
-/// Follows how things stand by the events beside the page, or where there are none (an old browser, too
-/// many pages) by the status document, and reloads the page that was asked for, with its query and
-/// fragment, once there is a pod, or none will come. 503 means that nobody can tell at the moment.
-const SCRIPT: &str = "(function(){var d=document,u=d.body.dataset.status,over=false;function put(i,t){var e=d.getElementById(i);t=t||'';if(e.textContent!==t){e.textContent=t}e.parentNode.hidden=e.dataset.alone!==undefined&&!t}function show(s){if(over){return true}if(!s||s.status==='serving'||s.status==='stopped'){over=true;setTimeout(function(){location.reload()},300);return true}put('s',s.message);put('w',s.reason);put('e',s.lastError);return false}function poll(){fetch(u,{cache:'no-store',credentials:'same-origin'}).then(function(r){if(r.status===503){throw r}return r.ok?r.json():null}).then(function(s){if(!show(s)){setTimeout(poll,1000)}}).catch(function(){setTimeout(poll,1500)})}function follow(){if(!window.EventSource){return poll()}var s=new EventSource(u.replace(/status$/,'events')),heard=false;s.onmessage=function(m){heard=true;if(show(JSON.parse(m.data))){s.close()}};s.onerror=function(){s.close();if(!over){setTimeout(heard?follow:poll,1000)}}}setTimeout(follow,400)})();";
 
 const STYLE: &str = ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;margin:0;min-height:100vh;display:grid;place-items:center;background:light-dark(#f6f7f9,#14161a);color:light-dark(#1c2024,#e8eaed)}main{max-width:34rem;padding:2rem}h1{font-size:1.35rem;margin:0 0 .5rem}p{margin:.5rem 0;color:light-dark(#50575f,#a6adb5)}a{color:light-dark(#0b5cad,#7ab7ff)}button{font:inherit;font-weight:600;margin-top:1rem;padding:.6rem 1.2rem;border:0;border-radius:8px;cursor:pointer;background:light-dark(#0b5cad,#7ab7ff);color:light-dark(#fff,#14161a)}button:focus-visible,a:focus-visible{outline:3px solid light-dark(#1c2024,#e8eaed);outline-offset:2px}.e{border-left:3px solid light-dark(#b3261e,#ff8a80);padding-left:.75rem;margin-top:1rem}.e pre{font:.9rem/1.4 ui-monospace,monospace;white-space:pre-wrap;overflow-wrap:anywhere;margin:0}[hidden]{display:none}.b{width:100%;height:3px;overflow:hidden;background:light-dark(#dfe3e8,#2a2f36);border-radius:2px;margin-top:1.25rem}.b i{display:block;width:30%;height:100%;background:light-dark(#0b5cad,#7ab7ff);animation:m 1.4s ease-in-out infinite}@keyframes m{from{transform:translateX(-100%)}to{transform:translateX(340%)}}@media(prefers-reduced-motion:reduce){.b i{animation:none;width:100%}}";
 
@@ -53,8 +49,6 @@ const ALWAYS: [(&str, &str); 3] = [
     ("x-content-type-options", "nosniff"),
     ("referrer-policy", "no-referrer"),
 ];
-/// Has a page that waits looked at again where no script does.
-const AGAIN: &str = "<noscript><meta http-equiv=\"refresh\" content=\"3\"></noscript>";
 /// Parts a page from the window that opened it.
 const OPENER_POLICY: &str = "cross-origin-opener-policy";
 /// For a year, and for this host alone: what is under it is others' to decide.
@@ -177,49 +171,6 @@ impl Reply {
         Self::page(StatusCode::NOT_FOUND, "Not found", "", &inner)
     }
 
-    /// A workspace that is not ready yet; the page follows it and reloads.
-    #[must_use]
-    pub fn waiting(id: &str, status_path: &str, told: &Told) -> Self {
-        let heading = format!("{id} is on its way");
-        Self::following("Starting", &heading, status_path, told)
-    }
-
-    /// A page that follows the status document at `status_path` and reloads.
-    fn following(title: &str, heading: &str, status_path: &str, told: &Told) -> Self {
-        let attributes = format!(" data-status=\"{}\"", escape(status_path));
-        let reason = told.waits_for.as_ref().map_or("", WaitsFor::sentence);
-        let error = told.last_error.as_deref().unwrap_or_default();
-        let hidden = if error.is_empty() { " hidden" } else { "" };
-        let inner = format!(
-            "<h1>{}</h1><div role=\"status\"><p id=\"s\">{}</p><p id=\"w\">{reason}</p></div>\
-             <div class=\"e\"{hidden}><p>The last upgrade failed:</p>\
-             <pre id=\"e\" data-alone>{}</pre></div>\
-             <div class=\"b\"><i></i></div>\
-             <noscript><p>This page looks again every few seconds.</p></noscript>\
-             <script>{SCRIPT}</script>",
-            escape(heading),
-            escape(&told.message),
-            escape(error)
-        );
-        let page = Self::document(
-            StatusCode::SERVICE_UNAVAILABLE,
-            title,
-            AGAIN,
-            &attributes,
-            &inner,
-        );
-        // It stands in for a page of the workspace's own: in a frame, it shall come back as well, and in
-        // a window that another page opened, that one shall keep hold of it. There is nothing to be
-        // clicked on.
-        let policy = POLICY.replace("frame-ancestors 'none'", "frame-ancestors 'self'");
-        let mut page = page
-            .with_other(CONTENT_SECURITY_POLICY.as_str(), policy)
-            .with_other(X_FRAME_OPTIONS.as_str(), "SAMEORIGIN".to_owned())
-            .with(RETRY_AFTER.as_str(), "2");
-        page.headers.retain(|(name, _)| *name != OPENER_POLICY);
-        page
-    }
-
     /// Held for as long as may be, or too many held already.
     #[must_use]
     pub fn unavailable(html: bool, message: &str) -> Self {
@@ -289,25 +240,6 @@ impl Reply {
         }
     }
 
-    /// A page that waits, for a browser that asked for `target` (path and query): without scripts it
-    /// goes there again. The address alone would not do, since with a fragment browsers take that for a
-    /// way inside the page that they have. `None`: this is no such page.
-    #[must_use]
-    pub fn again_at(&self, target: &str) -> Option<Self> {
-        let page = std::str::from_utf8(&self.body).ok()?;
-        let (before, after) = page.split_once(AGAIN)?;
-        // With two slashes at its beginning it would name another host (URL standard, "path absolute
-        // slash state"); a first segment that says nothing keeps it a path.
-        let names_host = target.starts_with("//") || target.starts_with("/\\");
-        let here = if names_host { "/." } else { "" };
-        let url = format!("\"3;url={here}{}\"", escape(target));
-        let there = AGAIN.replace("\"3\"", &url);
-        Some(Self {
-            body: Bytes::from([before, &there, after].concat()),
-            ..self.clone()
-        })
-    }
-
     /// The head as Pingora sends it. Nothing that the proxy says may be stored.
     ///
     /// # Errors
@@ -355,48 +287,6 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_shown_is_escaped() {
-        let told = Told {
-            word: "starting",
-            message: "<script>".to_owned(),
-            waits_for: None,
-            last_error: Some("X: <b>".to_owned()),
-        };
-        let page = Reply::waiting("dev", "/route/<x>\"/.nogoo9/status", &told);
-        let text = String::from_utf8(page.body.to_vec()).unwrap();
-        assert!(text.contains("data-status=\"/route/&lt;x&gt;&quot;/.nogoo9/status\""));
-        assert!(
-            text.contains("<p id=\"s\">&lt;script&gt;</p>") && text.contains("X: &lt;b&gt;</pre>")
-        );
-    }
-
-    #[test]
-    fn without_scripts_the_page_is_asked_for_again() {
-        let told = Told {
-            word: "starting",
-            message: String::new(),
-            waits_for: None,
-            last_error: None,
-        };
-        let waiting = Reply::waiting("dev", "/.nogoo9/status", &told);
-        let page = waiting.again_at("/a?b=\"<c>").unwrap();
-        let text = String::from_utf8(page.body.to_vec()).unwrap();
-        let refresh = "http-equiv=\"refresh\" content=\"3;url=/a?b=&quot;&lt;c&gt;\"";
-        assert!(text.contains(refresh), "{text}");
-        assert_eq!(Reply::bad_gateway(true).again_at("/"), None);
-        // Never on another host.
-        for (target, url) in [
-            ("//evil.example/x", "/.//evil.example/x"),
-            ("/\\evil.example/x", "/./\\evil.example/x"),
-            ("/a//b", "/a//b"),
-        ] {
-            let page = waiting.again_at(target).unwrap();
-            let text = String::from_utf8(page.body.to_vec()).unwrap();
-            assert!(text.contains(&format!("\"3;url={url}\"")), "{text}");
-        }
-    }
 
     #[test]
     fn nobody_frames_a_page_but_a_waiting_one_its_own_workspace() {

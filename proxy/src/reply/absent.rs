@@ -15,15 +15,10 @@ impl Reply {
         if !asked.html {
             return Self::away(told);
         }
-        let id = &asked.id;
-        let (title, heading) = match told.status {
-            Status::Stopped => return Self::stopped(asked, told),
-            Status::Stopping => ("Stopping", format!("{id} is stopping")),
-            Status::Deleting => ("Going", format!("{id} is being deleted")),
-            Status::Failing => ("Not running", format!("{id} does not start")),
-            Status::Starting | Status::Other => ("Starting", format!("{id} is on its way")),
-        };
-        Self::following(title, &heading, &asked.status_path(), &Told::from(told))
+        match told.status {
+            Status::Stopped => Self::stopped(asked, told),
+            _ => Self::waiting(&asked.id, &asked.status_path(), &Told::from(told)),
+        }
     }
 
     /// The same, to a program.
@@ -46,12 +41,10 @@ impl Reply {
         } else {
             "<p>Whoever owns it can start it.</p>".to_owned()
         };
-        let inner = format!(
-            "<h1>{} is stopped</h1><p>{}</p>{button}",
-            escape(&asked.id),
-            escape(&told.message)
-        );
-        let page = Self::page(StatusCode::SERVICE_UNAVAILABLE, "Stopped", "", &inner);
+        let heading = format!("{} is stopped", escape(&asked.id));
+        let message = escape(&told.message);
+        let inner = format!("<h1>{heading}</h1><p>{message}</p>{button}");
+        let page = Self::page(StatusCode::SERVICE_UNAVAILABLE, &heading, "", &inner);
         let policy = POLICY.replace("form-action 'none'", "form-action 'self'");
         page.with_other(CONTENT_SECURITY_POLICY.as_str(), policy)
             // With none at all, the form would come without its origin.

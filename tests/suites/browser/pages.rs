@@ -59,6 +59,27 @@ pub(super) async fn waiting(site: Arc<Site>) -> anyhow::Result<()> {
     assert_eq!(report["url"], report["wanted"]);
     // Told by events, it need not ask.
     assert_eq!(report["ours"], json!(["/.nogoo9/events"]));
+    // Whatever comes from in between, it is there, and says what is so now; one word that there is nothing
+    // ends it.
+    let stopping = json!({"status": "stopping", "message": "It ends."});
+    let between = &report["between"];
+    assert_eq!(
+        between["statuses"],
+        json!([502, 429, 500, 503, stopping, {"status": "starting"}, 404])
+    );
+    let headings: Vec<_> = [false, false, false, false, false, true, false]
+        .map(|stopping| {
+            if stopping {
+                "early is stopping"
+            } else {
+                "early is on its way"
+            }
+        })
+        .into();
+    assert_eq!(between["headings"], json!(headings));
+    assert_eq!(between["titles"], json!(headings));
+    let once = [1; 7];
+    assert_eq!(between["navigations"], json!(once));
     assert_eq!(
         report["plain"],
         json!({"status": 503, "heading": "early is on its way"})
