@@ -17,8 +17,8 @@ mod metrics;
 mod serve;
 mod stream;
 
-use crate::accept::head::Bounds;
-use http::{Method, StatusCode};
+use crate::accept::head::{Bounds, Unacceptable};
+use http::Method;
 use meter::Rates;
 use pingora::http::RequestHeader;
 use pingora::protocols::http::v2::server::{H2Options, default_h2_options};
@@ -101,7 +101,7 @@ impl Limits {
     }
 
     /// How a head is refused that is none over HTTP/1, or larger than it may be.
-    pub(super) fn refusal(&self, head: &RequestHeader) -> Option<StatusCode> {
+    pub(super) fn refusal(&self, head: &RequestHeader) -> Option<Unacceptable> {
         let section = head.headers.iter();
         let section = section.map(|(name, value)| name.as_str().len() + value.len() + SEPARATORS);
         let path = head.raw_path();
@@ -109,13 +109,13 @@ impl Limits {
         if !path.starts_with(b"/") && !whole_server && head.method != Method::CONNECT {
             // The library takes a query without a path, and an asterisk for any method (RFC 9113,
             // section 8.3.1): over HTTP/1 neither is a target.
-            Some(StatusCode::BAD_REQUEST)
+            Some(Unacceptable::Malformed)
         } else if path.len() > self.bounds.target {
-            Some(StatusCode::URI_TOO_LONG)
+            Some(Unacceptable::Target)
         } else if head.headers.len() > self.bounds.fields
             || section.sum::<usize>() > self.bounds.section
         {
-            Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE)
+            Some(Unacceptable::Section)
         } else {
             None
         }

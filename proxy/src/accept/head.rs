@@ -4,6 +4,8 @@
 //! for Pingora to say, which gets exactly the bytes that came. Both end a head at the first line that
 //! is empty (RFC 9112, section 2.2), so both see the same one.
 
+use http::StatusCode;
+
 /// Longest method that is looked at, in bytes: what is longer is no HTTP.
 const METHOD: usize = 32;
 /// Bytes of empty lines in front of a request that are let pass (RFC 9112, section 2.2).
@@ -25,8 +27,8 @@ pub struct Bounds {
 /// Why a head is not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unacceptable {
-    /// It does not begin as an HTTP/1 request does.
-    #[error("This is no HTTP/1 request.")]
+    /// It does not begin as a request does.
+    #[error("This is no HTTP request.")]
     Malformed,
     /// Its target is too long.
     #[error("The address of this request is too long.")]
@@ -34,6 +36,18 @@ pub enum Unacceptable {
     /// Its headers are too large, or too many.
     #[error("The headers of this request are too large or too many; clear this site's cookies.")]
     Section,
+}
+
+impl Unacceptable {
+    /// What it is answered with.
+    #[must_use]
+    pub fn status(self) -> StatusCode {
+        match self {
+            Self::Malformed => StatusCode::BAD_REQUEST,
+            Self::Target => StatusCode::URI_TOO_LONG,
+            Self::Section => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        }
+    }
 }
 
 /// How much follows a head before the next one may begin.

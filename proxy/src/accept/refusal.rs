@@ -23,11 +23,7 @@ pub(super) fn status(lost: Lost) -> Option<StatusCode> {
     match lost {
         Lost::Silent | Lost::NotHttp2 => None,
         Lost::Slow => Some(StatusCode::REQUEST_TIMEOUT),
-        Lost::Unacceptable(Unacceptable::Malformed) => Some(StatusCode::BAD_REQUEST),
-        Lost::Unacceptable(Unacceptable::Target) => Some(StatusCode::URI_TOO_LONG),
-        Lost::Unacceptable(Unacceptable::Section) => {
-            Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE)
-        }
+        Lost::Unacceptable(why) => Some(why.status()),
     }
 }
 

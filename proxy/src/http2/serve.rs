@@ -5,13 +5,14 @@ use super::meter::Excess;
 use super::metered::{Heard, Metered};
 use super::metrics::{End, HeadLabels, Open};
 use super::stream;
+use crate::accept::head::Unacceptable;
 use crate::metrics::By;
+use crate::reply::Reply;
 use crate::tls;
 use bytes::Bytes;
 use h2::{Ping, PingPong, Reason};
-use http::StatusCode;
+use http::Method;
 use pingora::apps::HttpServerApp;
-use pingora::http::ResponseHeader;
 use pingora::protocols::http::ServerSession;
 use pingora::protocols::http::v2::server::{H2Accept, HttpSession, handshake};
 use pingora::protocols::{Digest, Stream};
@@ -108,22 +109,25 @@ where
         };
         match accepted {
             Ok(Some(H2Accept::Session(mut session))) => {
-                if let Some(status) = limits.refusal(session.req_header()) {
-                    metrics
-                        .heads
-                        .get_or_create(&HeadLabels {
-                            status: status.as_u16(),
-                        })
-                        .inc();
-                    refuse(&mut session, status);
-                    continue;
-                }
                 if active.count() >= most {
                     metrics.refused.inc();
                     session.shutdown_with_reason(Reason::REFUSED_STREAM);
                     continue;
                 }
-                let (app, shutdown, guard) = (app.clone(), shutdown.clone(), active.begin());
+                let guard = active.begin();
+                if let Some(why) = limits.refusal(session.req_header()) {
+                    let status = why.status().as_u16();
+                    let heads = metrics.heads.get_or_create(&HeadLabels { status });
+                    heads.inc();
+                    let answer = async move {
+                        let _guard = guard;
+                        refuse(session, why).await;
+                    };
+                    // On its own: what it writes is sent by this loop.
+                    tokio::spawn(stream::run(answer, over.clone()));
+                    continue;
+                }
+                let (app, shutdown) = (app.clone(), shutdown.clone());
                 let request = async move {
                     let _guard = guard;
                     let session = ServerSession::new_http2(session);
@@ -156,8 +160,9 @@ where
     let _ = timeout(LEAVE, closed(&mut connection)).await;
 }
 
-/// Answers without a body, and leaves a line.
-fn refuse(session: &mut HttpSession, status: StatusCode) {
+/// Answers as over HTTP/1, and leaves a line.
+async fn refuse(mut session: HttpSession, why: Unacceptable) {
+    let status = why.status();
     let client = session.client_addr().and_then(|client| client.as_inet());
     tracing::info!(
         target: "access",
@@ -166,11 +171,21 @@ fn refuse(session: &mut HttpSession, status: StatusCode) {
         by = ?By::Proxy,
         "not a request"
     );
-    let answer = ResponseHeader::build(status, None);
-    let told = answer.and_then(|answer| session.write_response_header(Box::new(answer), true));
-    if let Err(error) = told {
-        tracing::debug!(%error, "the client went before the answer");
+    let answer = Reply::text(status, &why.to_string());
+    match timeout(LEAVE, tell(&mut session, answer)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "the client went before the answer"),
+        Err(_) => tracing::debug!("the client did not take the answer"),
     }
+}
+
+async fn tell(session: &mut HttpSession, answer: Reply) -> pingora::Result<()> {
+    let bodiless = session.req_header().method == Method::HEAD;
+    session.write_response_header(answer.head()?, bodiless)?;
+    if bodiless {
+        return Ok(());
+    }
+    session.write_body(answer.body, true).await
 }
 
 /// How an error of the library is counted.

@@ -106,3 +106,54 @@ async fn a_pod_that_speaks_http2_gets_uploads_of_http1() {
         assert!(!text.contains("transfer-encoding"), "{text}");
     }
 }
+
+/// What is refused for its head is told so as over HTTP/1.
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_of_heads_say_why_and_are_not_stored() {
+    let stage = Stage::with(&["--h2c"]).await;
+    let stream = tokio::net::TcpStream::connect(stage.address).await.unwrap();
+    let (mut client, connection) = hyper::client::conn::http2::handshake::<_, _, Body>(
+        TokioExecutor::new(),
+        TokioIo::new(stream),
+    )
+    .await
+    .unwrap();
+    tokio::spawn(connection);
+    let long = "a".repeat(17_000);
+    let target = format!("/{long}");
+    for (method, target, headers) in [
+        ("GET", target.as_str(), 0),
+        ("HEAD", target.as_str(), 0),
+        ("GET", "/", 2),
+    ] {
+        let lines: Vec<_> = (0..headers).map(|_| ("x", long.as_str())).collect();
+        let mut first = Connection::open(stage.address).await;
+        first.send(request(method, CONSOLE, target, &lines)).await;
+        let first = first.head().await;
+        let mut second = Request::builder()
+            .method(method)
+            .uri(format!("http://{CONSOLE}{target}"));
+        for (name, value) in lines {
+            second = second.header(name, value);
+        }
+        let empty = StreamBody::new(futures::stream::empty()).boxed();
+        let second = client.send_request(second.body(empty).unwrap()).await;
+        let (second, body) = second.unwrap().into_parts();
+        let header = |name: &str| {
+            second
+                .headers
+                .get(name)
+                .map(|value| value.to_str().unwrap())
+        };
+        assert_eq!(second.status, first.status);
+        for name in ["cache-control", "content-type", "content-length"] {
+            assert_eq!(header(name), first.header(name), "{name}");
+        }
+        let length = body.collect().await.unwrap().to_bytes().len().to_string();
+        let told = (method != "HEAD").then_some(length.as_str());
+        assert_eq!(
+            told.unwrap_or(first.header("content-length").unwrap()),
+            first.header("content-length").unwrap()
+        );
+    }
+}
