@@ -22,7 +22,7 @@ use crate::ask::Asker;
 use crate::busy::Bounds;
 use crate::clock::Clock;
 use crate::control::Control;
-use crate::gate::{Decision, Gate, host_of, is_navigation};
+use crate::gate::{Decision, Gate, host_of, html_for};
 use crate::headers::{self, Mapping, Origin};
 use crate::hold::Holds;
 use crate::lines::Lines;
@@ -30,7 +30,7 @@ use crate::metrics::{By, Class, Metrics, RequestLabels};
 use crate::peers::Peers;
 use crate::personal::Personal;
 use crate::renew::Renewals;
-use crate::reply::Reply;
+use crate::reply::{Html, Reply};
 use crate::retry::Budget;
 use crate::route::Mode;
 use crate::sessions::Sessions;
@@ -169,11 +169,11 @@ impl ProxyHttp for Edge {
                 self.reply(session, ctx, &reply).await
             }
             Decision::FetchKeys | Decision::AskPersonal | Decision::AskSession(_) => {
-                self.reply(session, ctx, &Reply::unavailable(false, "Try again."))
+                self.reply(session, ctx, &Reply::unavailable(Html::No, "Try again."))
                     .await
             }
             Decision::Control { host } => {
-                ctx.wants_html = is_navigation(session.req_header());
+                ctx.html = html_for(session.req_header());
                 ctx.hop = Hop::Control { host };
                 Ok(false)
             }

@@ -9,7 +9,7 @@ mod prove;
 mod sign_in;
 
 use crate::personal::Verdict;
-use crate::reply::Reply;
+use crate::reply::{Html, Reply};
 use crate::route::{Mode, Place, Router, Target};
 use crate::strict::Flaw;
 use crate::table::{Route, Status, Table};
@@ -131,7 +131,7 @@ impl Gate {
                 host: self.router.path_host(),
             },
             Target::Internal | Target::Nothing => {
-                Decision::Reply(self.not_found(is_navigation(request)))
+                Decision::Reply(self.not_found(html_for(request)))
             }
             Target::Slash(id) => Decision::Reply(slash(id, request.uri.query())),
             Target::Workspace(place) => self.workspace(request, &place, now, proof),
@@ -152,7 +152,7 @@ impl Gate {
             Some("status") => Wants::Status,
             Some("events") if request.method == Method::GET => Wants::Events,
             Some("start") if request.method == Method::POST => Wants::Start,
-            Some(_) => return Decision::Reply(self.not_found(is_navigation(request))),
+            Some(_) => return Decision::Reply(self.not_found(html_for(request))),
         };
         if let Some(reply) = self.preflight(request, place) {
             return Decision::Reply(reply);
@@ -161,12 +161,16 @@ impl Gate {
             return Decision::Reply(self.token_in_url());
         }
         let html = match wants {
-            Wants::Start => is_document(request),
-            Wants::Page | Wants::Status | Wants::Events => is_navigation(request),
+            // It leads back to a page, and may be asked for again.
+            Wants::Start if is_document(request) => Html::Page,
+            Wants::Start => Html::No,
+            Wants::Page | Wants::Status | Wants::Events => html_for(request),
         };
         let nobody = || {
-            if !html {
-                return Decision::Reply(self.unauthorized(None, place, &host));
+            match html {
+                Html::No => return Decision::Reply(self.unauthorized(None, place, &host)),
+                Html::Form => return Decision::Reply(self.signed_out(place, &host)),
+                Html::Page => {}
             }
             let back = match wants {
                 Wants::Start => asked::back(request, place),
@@ -188,7 +192,6 @@ impl Gate {
         }
         let known = self.table.get(&place.id);
         let websocket = wants_websocket(request);
-        let page = html && !websocket;
         let theirs = known.is_none();
         let ask = |caller, host, opened: Option<Opened>| {
             Decision::Ask(Box::new(Asked {
@@ -198,7 +201,7 @@ impl Gate {
                 caller,
                 mode: place.mode,
                 host,
-                html: page,
+                html,
                 websocket,
                 wants,
                 back: asked::back(request, place),
@@ -231,7 +234,9 @@ impl Gate {
         {
             return Decision::Reply(Reply::flawed(Flaw::Path));
         }
-        if page && let Some(reply) = slash_after(place, extra.as_ref(), request.uri.query()) {
+        if html.may_reload()
+            && let Some(reply) = slash_after(place, extra.as_ref(), request.uri.query())
+        {
             return Decision::Reply(reply);
         }
         let opened = Opened {
@@ -240,14 +245,16 @@ impl Gate {
             caller,
             mode: place.mode,
             host,
-            html: page,
+            html,
             websocket,
         };
         match wants {
             Wants::Page if route.status != Status::Away => Decision::Open(opened),
             // Whoever is held already was told to wait; the next one need not ask again. A page
             // follows what control says, so it does.
-            Wants::Page if !page && opened.workspace.is_awaited() => Decision::Open(opened),
+            Wants::Page if !html.may_reload() && opened.workspace.is_awaited() => {
+                Decision::Open(opened)
+            }
             Wants::Status if route.status != Status::Away => Decision::Reply(opened.status()),
             // Its last pod is going: whether one comes, control knows.
             Wants::Page | Wants::Status | Wants::Events | Wants::Start => {
@@ -324,7 +331,7 @@ impl Gate {
 
     /// The one answer for what is not there and what is not theirs.
     #[must_use]
-    pub fn not_found(&self, html: bool) -> Reply {
+    pub fn not_found(&self, html: Html) -> Reply {
         Reply::not_found(html, self.console.as_str())
     }
 
@@ -388,9 +395,14 @@ pub(crate) fn host_of(request: &RequestHeader) -> &str {
         .unwrap_or_default()
 }
 
-/// Whether a browser navigates by a request that may be answered in its place by a page.
-pub(crate) fn is_navigation(request: &RequestHeader) -> bool {
-    (request.method == Method::GET || request.method == Method::HEAD) && is_document(request)
+/// How a request may be answered by us in its workspace's place.
+pub(crate) fn html_for(request: &RequestHeader) -> Html {
+    match request.method {
+        _ if !is_document(request) => Html::No,
+        Method::GET | Method::HEAD => Html::Page,
+        Method::POST => Html::Form,
+        _ => Html::No,
+    }
 }
 
 /// Whether a browser loads a document: says so itself, or, being an old one, wants HTML. What a script

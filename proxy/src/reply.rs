@@ -1,6 +1,7 @@
 //! Answers that the proxy gives itself: pages, redirects and errors.
 
 mod absent;
+mod html;
 mod limited;
 mod socket;
 mod told;
@@ -17,6 +18,7 @@ use sha2::{Digest as _, Sha256};
 use std::sync::LazyLock;
 use waiting::SCRIPT;
 
+pub use html::Html;
 pub use told::Told;
 
 /// An answer: status, headers and body.
@@ -156,8 +158,8 @@ impl Reply {
 
     /// "Not there", and, since the two must not be told apart, "not yours".
     #[must_use]
-    pub fn not_found(html: bool, console: &str) -> Self {
-        if !html {
+    pub fn not_found(html: Html, console: &str) -> Self {
+        if !html.is_page() {
             return Self::json(
                 StatusCode::NOT_FOUND,
                 &serde_json::json!({"code": "not_found", "message": "There is no such workspace, or it is not yours."}),
@@ -173,11 +175,12 @@ impl Reply {
 
     /// Held for as long as may be, or too many held already.
     #[must_use]
-    pub fn unavailable(html: bool, message: &str) -> Self {
-        let reply = if html {
+    pub fn unavailable(html: Html, message: &str) -> Self {
+        let reply = if html.is_page() {
             let inner = format!(
-                "<h1>Not ready</h1><p>{}</p><p>Try again in a moment.</p>",
-                escape(message)
+                "<h1>Not ready</h1><p>{}</p><p>{}</p>",
+                escape(message),
+                html.advice()
             );
             Self::page(StatusCode::SERVICE_UNAVAILABLE, "Not ready", "", &inner)
         } else {
@@ -189,8 +192,8 @@ impl Reply {
 
     /// This proxy stops; another one takes what is asked anew.
     #[must_use]
-    pub fn stopping() -> Self {
-        Self::unavailable(false, "This proxy stops; ask again.")
+    pub fn stopping(html: Html) -> Self {
+        Self::unavailable(html, "This proxy stops; ask again.")
     }
 
     /// The request breaks the protocol.
@@ -229,10 +232,16 @@ impl Reply {
 
     /// The workspace's answer broke off, or made no sense.
     #[must_use]
-    pub fn bad_gateway(html: bool) -> Self {
+    pub fn bad_gateway(html: Html) -> Self {
         let message = "The workspace did not give a proper answer.";
-        if html {
-            let inner = format!("<h1>No proper answer</h1><p>{message}</p>");
+        if html.is_page() {
+            let advice = match html {
+                Html::Form => {
+                    "<p>Nobody can tell whether it took what you sent: go back, and look before you send it again.</p>"
+                }
+                Html::No | Html::Page => "",
+            };
+            let inner = format!("<h1>No proper answer</h1><p>{message}</p>{advice}");
             Self::page(StatusCode::BAD_GATEWAY, "Bad gateway", "", &inner)
         } else {
             let body = serde_json::json!({"code": "bad_gateway", "message": message});
@@ -309,9 +318,9 @@ mod tests {
         let text = |text: &str| text.to_owned();
         let none = (text("'none'"), text("DENY"), Some(text("same-origin")));
         for reply in [
-            Reply::not_found(true, "http://localhost/"),
-            Reply::unavailable(true, "x"),
-            Reply::bad_gateway(true),
+            Reply::not_found(Html::Page, "http://localhost/"),
+            Reply::unavailable(Html::Page, "x"),
+            Reply::bad_gateway(Html::Page),
         ] {
             assert_eq!(policies(&reply), none);
         }
@@ -331,7 +340,7 @@ mod tests {
         for reply in [
             Reply::text(StatusCode::OK, "x"),
             Reply::redirect(StatusCode::FOUND, "/".to_owned()),
-            Reply::not_found(true, "http://localhost:9009/"),
+            Reply::not_found(Html::Page, "http://localhost:9009/"),
         ] {
             let head = reply.head().unwrap();
             assert_eq!(head.headers.get("cache-control").unwrap(), "no-store");

@@ -26,7 +26,7 @@ impl Edge {
         ctx: &mut Context,
         mut asked: Box<Asked>,
     ) -> pingora::Result<bool> {
-        ctx.wants_html = asked.html;
+        ctx.html = asked.html;
         let opened = asked.opened.take();
         match (asked.wants, opened) {
             (Wants::Events, _) => self.progress(session, ctx, &asked).await,
@@ -130,7 +130,7 @@ impl Edge {
         place.word.asked(Instant::now());
         let route = opened.workspace.route();
         let changed = opened.workspace.changed_from(&route);
-        let until = Patience::new(ctx.started, &self.holds.bounds, asked.html).next();
+        let until = Patience::new(ctx.started, &self.holds.bounds, asked.html.may_reload()).next();
         let reply = match self.told_or(session, ctx, asked, changed, until).await {
             Woken::Told(Ok(told)) if ends_waiting(told.status) => {
                 place.word.heard(&told);
@@ -197,7 +197,7 @@ impl Edge {
             let reply = Reply::unavailable(asked.html, full);
             return self.reply(session, ctx, &reply).await;
         };
-        let patience = Patience::new(ctx.started, &self.holds.bounds, asked.html);
+        let patience = Patience::new(ctx.started, &self.holds.bounds, asked.html.may_reload());
         let arrival = async { drop(self.gate.table.arrival(&asked.id).await) };
         let mut asks = Asks::new(&asked.id, &asked.host, ctx.client);
         let client = session.as_downstream_mut();
@@ -215,7 +215,9 @@ impl Edge {
                 let reply = self.not_told(&AskError::NotTheirs, session.req_header(), ctx, asked);
                 (HoldEnd::NotTheirs, reply)
             }
-            Woken::Stopping if !asked.html => (HoldEnd::Stopping, Reply::stopping()),
+            Woken::Stopping if !asked.html.may_reload() => {
+                (HoldEnd::Stopping, Reply::stopping(asked.html))
+            }
             Woken::Stopping => (HoldEnd::Stopping, Reply::absent(asked, &told)),
             Woken::TimedOut if patience.wants_page(Instant::now()) => {
                 (HoldEnd::Page, Reply::absent(asked, &told))

@@ -8,7 +8,7 @@ use crate::dial::Attempts;
 use crate::gate::{Opened, target};
 use crate::hold::{Patience, Place};
 use crate::metrics::{HoldEnd, HoldLabels};
-use crate::reply::{Reply, TRANSPORT_SECURITY};
+use crate::reply::{Html, Reply, TRANSPORT_SECURITY};
 use crate::sessions::Kind;
 use http::header::{CONTENT_LENGTH, SET_COOKIE, STRICT_TRANSPORT_SECURITY};
 use http::{Method, StatusCode};
@@ -61,7 +61,7 @@ impl Edge {
             let reply = Reply::unavailable(opened.html, message);
             return self.reply(session, ctx, &reply).await;
         }
-        let mut patience = Patience::new(ctx.started, &self.holds.bounds, opened.html);
+        let mut patience = Patience::new(ctx.started, &self.holds.bounds, opened.html.may_reload());
         let mut attempts = Attempts::default();
         if opened.websocket {
             let search = Search {
@@ -166,10 +166,10 @@ impl Edge {
                 _ => Reply::bad_gateway(hop.opened.html),
             },
             (Hop::Control { .. }, _) => Reply::unavailable(
-                ctx.wants_html,
+                ctx.html,
                 "The console is not reachable at the moment. Workspaces go on working.",
             ),
-            (Hop::None, _) => Reply::unavailable(false, "The request could not be handled."),
+            (Hop::None, _) => Reply::unavailable(Html::No, "The request could not be handled."),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::busy::Busy;
 use crate::dial::Attempts;
 use crate::gate::{Gate, Opened};
 use crate::hold::Patience;
-use crate::reply::Reply;
+use crate::reply::{Html, Reply};
 use crate::sessions::Entered;
 use crate::table::{Backend, Status};
 use http::Version;
@@ -39,7 +39,7 @@ pub struct Context {
     /// Workspace and pod whose refusal of a WebSocket was handed on.
     pub(super) refused_by: Option<(Arc<str>, Arc<Backend>)>,
     /// Whether an error may be shown as a page.
-    pub(super) wants_html: bool,
+    pub(super) html: Html,
     /// The browser session, once it is not fresh any more.
     pub(super) riding: Option<Riding>,
     /// Whether that has ended meanwhile.
@@ -119,9 +119,9 @@ impl Failure {
     pub(super) fn reply(&self, opened: &Opened, gate: &Gate) -> Reply {
         match self {
             // The page goes on by itself, through another proxy.
-            Self::Stopping if !opened.html => Reply::stopping(),
+            Self::Stopping if !opened.html.may_reload() => Reply::stopping(opened.html),
             // As does what control says, with what the caller may do about it.
-            Self::Told(told) if !opened.html => Reply::away(told),
+            Self::Told(told) if !opened.html.may_reload() => Reply::away(opened.html, told),
             Self::Page | Self::Stopping | Self::Told(_) => {
                 let route = opened.workspace.route();
                 let mut told = opened.told(&route);
@@ -159,7 +159,7 @@ impl Context {
             informed: 0,
             tunnelled: false,
             refused_by: None,
-            wants_html: false,
+            html: Html::No,
             riding: None,
             over: false,
             body: 0,

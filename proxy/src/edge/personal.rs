@@ -2,7 +2,7 @@
 //! again for as long as what they opened stays open.
 
 use super::Edge;
-use crate::gate::{Decision, is_navigation};
+use crate::gate::{Decision, html_for};
 use crate::reply::Reply;
 use nogoo9_runtime::secret::Secret;
 use pingora::http::RequestHeader;
@@ -43,7 +43,7 @@ impl Edge {
             Ok(verdict) => self.gate.decide_for(request, self.clock.now(), verdict),
             Err(error) => {
                 let text = format!("Nobody can be recognised: {error}.");
-                Decision::Reply(Reply::unavailable(is_navigation(request), &text))
+                Decision::Reply(Reply::unavailable(html_for(request), &text))
             }
         }
     }

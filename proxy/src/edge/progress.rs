@@ -7,7 +7,7 @@ use super::context::Context;
 use crate::ask::{ANSWER, AskError};
 use crate::gate::{Asked, Opened};
 use crate::hold::{Full, PAGE_AFTER, Place, Woken, wait_for};
-use crate::reply::{Reply, Told};
+use crate::reply::{Html, Reply, Told};
 use crate::table::{Route, Status};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, TRANSFER_ENCODING};
@@ -55,13 +55,13 @@ impl Edge {
             }
             Err(Untold::ClientGone) => return Ok(gone(session, ctx)),
             Err(Untold::Stopping) => {
-                return self.reply(session, ctx, &Reply::stopping()).await;
+                return self.reply(session, ctx, &Reply::stopping(asked.html)).await;
             }
         };
         let Ok(_place) = self.stream_place(asked) else {
             let full = "Too many pages follow this workspace already; ask for its status.";
             return self
-                .reply(session, ctx, &Reply::unavailable(false, full))
+                .reply(session, ctx, &Reply::unavailable(Html::No, full))
                 .await;
         };
         let mut head = Reply::empty()

@@ -3,7 +3,7 @@
 
 use super::Edge;
 use super::context::Context;
-use crate::gate::{Decision, Opened, Session as Known, Stale, is_navigation};
+use crate::gate::{Decision, Opened, Session as Known, Stale, html_for};
 use crate::headers;
 use crate::renew::{Asked, Entry, Verdict};
 use crate::reply::Reply;
@@ -56,7 +56,7 @@ impl Edge {
             }
             Asked::Refused => Ok(Known::Over),
             Asked::Unknown => Err(Reply::unavailable(
-                is_navigation(request),
+                html_for(request),
                 "Whether you are still signed in cannot be told at the moment.",
             )),
         }

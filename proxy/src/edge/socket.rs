@@ -8,7 +8,7 @@ use crate::busy::Busy;
 use crate::gate::Opened;
 use crate::headers::{self, Mapping};
 use crate::metrics::{By, Class, Refused, RequestLabels, SocketEnd, Sockets};
-use crate::reply::Reply;
+use crate::reply::{Html, Reply};
 use crate::retry::MAX_REPEATS;
 use crate::route::Mode;
 use crate::sessions::{End, Entered};
@@ -139,7 +139,7 @@ impl Edge {
                     // Whatever becomes of a connection to a pod that is gone.
                     End::Restart => Err(HandshakeError::Io(ErrorKind::ConnectionAborted.into())),
                     End::Shutdown | End::Expired | End::Idle => {
-                        return self.reply(session, ctx, &Reply::stopping()).await;
+                        return self.reply(session, ctx, &Reply::stopping(opened.html)).await;
                     }
                 },
                 // Nothing may come before the answer.
@@ -166,7 +166,9 @@ impl Edge {
                 Err(error) => {
                     tracing::warn!(%error, pod = backend.name, "a WebSocket handshake failed");
                     self.metrics.sockets.refused(Refused::Answer);
-                    return self.reply(session, ctx, &Reply::bad_gateway(false)).await;
+                    return self
+                        .reply(session, ctx, &Reply::bad_gateway(Html::No))
+                        .await;
                 }
             };
             let (mut head, rest) = match answer {

@@ -2,7 +2,9 @@
 
 use super::sign_in::{query, target};
 use super::{Opened, prefix};
+use crate::reply::Html;
 use crate::route::{Mode, Place};
+use http::Method;
 use nogoo9_identity::Verified;
 use percent_encoding::percent_decode_str;
 use pingora::http::RequestHeader;
@@ -26,8 +28,8 @@ pub struct Asked {
     pub mode: Mode,
     /// Host that the client asked for, as sessions are bound to it.
     pub host: String,
-    /// Whether a person's browser navigates.
-    pub html: bool,
+    /// How an answer may be shown that is the edge's own.
+    pub html: Html,
     /// Whether a WebSocket is asked for.
     pub websocket: bool,
     /// What is wanted.
@@ -82,8 +84,11 @@ pub(super) fn back(request: &RequestHeader, place: &Place<'_>) -> String {
         let named = pairs.filter_map(|pair| pair.strip_prefix("return=")).next();
         let named = percent_decode_str(named.unwrap_or_default());
         named.decode_utf8().unwrap_or_default().into_owned()
-    } else {
+    } else if request.method == Method::GET || request.method == Method::HEAD {
         target(request).to_owned()
+    } else {
+        // Where a form is sent there may be nothing to be seen.
+        root.clone()
     };
     if is_inside(&wanted, &root) {
         wanted

@@ -1,7 +1,7 @@
 //! What the gate decides.
 
 use super::{Asked, Extra, may_open, prefix};
-use crate::reply::{Reply, Told};
+use crate::reply::{Html, Reply, Told};
 use crate::route::Mode;
 use crate::table::{Backend, Route, Workspace};
 use nogoo9_identity::Verified;
@@ -65,8 +65,8 @@ pub struct Opened {
     pub mode: Mode,
     /// Host that the client asked for, as sessions are bound to it.
     pub host: String,
-    /// Whether a person's browser navigates: such requests may be answered with a page.
-    pub html: bool,
+    /// How an answer may be shown that is the edge's own.
+    pub html: Html,
     /// Whether a WebSocket is asked for.
     pub websocket: bool,
 }

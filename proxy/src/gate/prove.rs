@@ -2,7 +2,7 @@
 
 use super::{Decision, Gate, Session, Stale};
 use crate::personal::Verdict;
-use crate::reply::Reply;
+use crate::reply::{Html, Reply};
 use crate::route::Place;
 use nogoo9_identity::session::Freshness;
 use nogoo9_identity::{TokenError, Verified, Via};
@@ -99,7 +99,7 @@ impl Gate {
 
     fn refused(&self, error: TokenError, place: &Place<'_>, host: &str) -> Proven {
         Proven::Otherwise(Decision::Reply(if error == TokenError::KeysUnavailable {
-            Reply::unavailable(false, &format!("Nobody can be recognised: {error}."))
+            Reply::unavailable(Html::No, &format!("Nobody can be recognised: {error}."))
         } else {
             self.unauthorized(Some(error), place, host)
         }))

@@ -1,7 +1,7 @@
 //! Sending a browser to sign in, and back. The same for ids that exist and that do not.
 
 use super::Gate;
-use crate::reply::Reply;
+use crate::reply::{Html, Reply};
 use crate::route::{Mode, Place};
 use http::StatusCode;
 use http::header::{SET_COOKIE, VARY, WWW_AUTHENTICATE};
@@ -51,11 +51,7 @@ impl Gate {
             || format!("Sign in at {} first, or send a bearer token.", self.console),
             |error| format!("The bearer token was refused: {error}."),
         );
-        let scheme = self.console.scheme();
-        let sign_in = match place.mode {
-            Mode::Host => format!("{scheme}://{host}/"),
-            Mode::Path => format!("{scheme}://{host}/route/{}/", query(&place.id)),
-        };
+        let sign_in = self.workspace_page(place, host);
         let body = serde_json::json!({
             "code": "unauthenticated", "message": message, "signIn": sign_in,
         });
@@ -65,6 +61,27 @@ impl Gate {
                 challenge::challenge(&self.challenge_at, refused, self.scope),
             )
             .with(VARY.as_str(), VARIES)
+    }
+
+    /// What a person is told who has sent a form and is not signed in: what was sent is not sent again by
+    /// itself, and a redirect would lose it without a word.
+    pub(super) fn signed_out(&self, place: &Place<'_>, host: &str) -> Reply {
+        let reply = Reply::signed_out(&self.workspace_page(place, host));
+        reply
+            .with(
+                WWW_AUTHENTICATE.as_str(),
+                challenge::challenge(&self.challenge_at, None, self.scope),
+            )
+            .with(VARY.as_str(), VARIES)
+    }
+
+    /// The workspace's first page, which leads to sign in and back.
+    fn workspace_page(&self, place: &Place<'_>, host: &str) -> String {
+        let scheme = self.console.scheme();
+        match place.mode {
+            Mode::Host => format!("{scheme}://{host}/"),
+            Mode::Path => format!("{scheme}://{host}/route/{}/", query(&place.id)),
+        }
     }
 
     /// Sends a browser to sign in, and then to the path `back` of `host`.
@@ -86,7 +103,7 @@ impl Gate {
             Ok(nonce) => nonce,
             Err(error) => {
                 tracing::error!(%error, "no nonce can be made");
-                return Reply::unavailable(true, "Signing in is not possible at the moment.");
+                return Reply::unavailable(Html::Page, "Signing in is not possible at the moment.");
             }
         };
         let to = format!(

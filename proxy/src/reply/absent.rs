@@ -1,6 +1,6 @@
 //! What is said of a workspace without pods, to whoever may open it.
 
-use super::{POLICY, Reply, Told, escape};
+use super::{Html, POLICY, Reply, Told, escape};
 use crate::ask::Refusal;
 use crate::gate::Asked;
 use http::StatusCode;
@@ -12,18 +12,20 @@ impl Reply {
     /// The workspace has no pod. A person gets a page, with a button where that helps.
     #[must_use]
     pub fn absent(asked: &Asked, told: &Absent) -> Self {
-        if !asked.html {
-            return Self::away(told);
-        }
         match told.status {
+            _ if asked.html == Html::No => Self::away(asked.html, told),
             Status::Stopped => Self::stopped(asked, told),
+            _ if !asked.html.may_reload() => Self::away(asked.html, told),
             _ => Self::waiting(&asked.id, &asked.status_path(), &Told::from(told)),
         }
     }
 
-    /// The same, to a program.
+    /// The same, to a program, or to whoever has sent a form.
     #[must_use]
-    pub fn away(told: &Absent) -> Self {
+    pub fn away(html: Html, told: &Absent) -> Self {
+        if html.is_page() {
+            return Self::unavailable(html, &told.message);
+        }
         let body = json!({"code": told.status.as_str(), "message": told.message});
         let reply = Self::json(StatusCode::SERVICE_UNAVAILABLE, &body);
         match told.status {
@@ -43,7 +45,13 @@ impl Reply {
         };
         let heading = format!("{} is stopped", escape(&asked.id));
         let message = escape(&told.message);
-        let inner = format!("<h1>{heading}</h1><p>{message}</p>{button}");
+        let lost = match asked.html {
+            Html::Form => {
+                "<p>What you sent was not taken: once it runs, go back and try again.</p>"
+            }
+            Html::No | Html::Page => "",
+        };
+        let inner = format!("<h1>{heading}</h1><p>{message}</p>{lost}{button}");
         let page = Self::page(StatusCode::SERVICE_UNAVAILABLE, &heading, "", &inner);
         let policy = POLICY.replace("form-action 'none'", "form-action 'self'");
         page.with_other(CONTENT_SECURITY_POLICY.as_str(), policy)
@@ -51,10 +59,23 @@ impl Reply {
             .with(REFERRER_POLICY.as_str(), "same-origin")
     }
 
+    /// A form came without a session that counts; `sign_in` leads to one.
+    #[must_use]
+    pub fn signed_out(sign_in: &str) -> Self {
+        // Beside this page: from here, what was sent is one step back.
+        let inner = format!(
+            "<h1>You are not signed in</h1><p>What you sent was not taken.</p>\
+             <p><a href=\"{}\" target=\"_blank\" rel=\"noopener\">Sign in</a>, then go back from \
+             here and try again.</p>",
+            escape(sign_in)
+        );
+        Self::page(StatusCode::UNAUTHORIZED, "Not signed in", "", &inner)
+    }
+
     /// It was told to start: a person goes back to the page that was wanted.
     #[must_use]
     pub fn started(asked: &Asked, told: &Absent) -> Self {
-        if asked.html {
+        if asked.html.is_page() {
             return Self::redirect(StatusCode::SEE_OTHER, asked.back.clone());
         }
         Self::status(&Told::from(told))
@@ -62,8 +83,8 @@ impl Reply {
 
     /// Control refuses, in its own words.
     #[must_use]
-    pub fn refused(html: bool, refusal: &Refusal) -> Self {
-        if html {
+    pub fn refused(html: Html, refusal: &Refusal) -> Self {
+        if html.is_page() {
             let message = escape(&refusal.message);
             let inner = format!("<h1>That did not work</h1><p role=\"alert\">{message}</p>");
             return Self::page(refusal.status, "That did not work", "", &inner);
@@ -82,7 +103,7 @@ mod tests {
     use nogoo9_model::access::{Caller, Role};
     use std::sync::Arc;
 
-    fn asked(html: bool) -> Asked {
+    fn asked(html: Html) -> Asked {
         Asked {
             id: "dev".to_owned(),
             port: None,
@@ -124,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_stopped_one_has_a_button_for_those_who_may() {
-        let page = Reply::absent(&asked(true), &told(Status::Stopped, true));
+        let page = Reply::absent(&asked(Html::Page), &told(Status::Stopped, true));
         let shown = text(&page);
         assert!(
             shown.contains(
@@ -142,7 +163,10 @@ mod tests {
         assert!(header("content-security-policy").contains("form-action 'self'"));
         assert!(header("content-security-policy").contains("frame-ancestors 'none'"));
         assert_eq!(header("referrer-policy"), "same-origin");
-        let viewer = text(&Reply::absent(&asked(true), &told(Status::Stopped, false)));
+        let viewer = text(&Reply::absent(
+            &asked(Html::Page),
+            &told(Status::Stopped, false),
+        ));
         assert!(!viewer.contains("<form") && viewer.contains("Whoever owns it"));
     }
 
@@ -156,10 +180,10 @@ mod tests {
             (Status::Other, true),
             (Status::Stopped, false),
         ] {
-            let page = text(&Reply::absent(&asked(true), &told(status, true)));
+            let page = text(&Reply::absent(&asked(Html::Page), &told(status, true)));
             let polls = page.contains("data-status=\"/route/dev/.nogoo9/status\"");
             assert_eq!(polls, followed, "{status:?}");
-            let program = Reply::absent(&asked(false), &told(status, true));
+            let program = Reply::absent(&asked(Html::No), &told(status, true));
             let again = program.headers.iter().any(|(name, _)| *name == RETRY_AFTER);
             assert_eq!(
                 (program.status.as_u16(), again),

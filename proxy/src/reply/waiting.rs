@@ -96,6 +96,7 @@ impl Reply {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Html;
     use super::*;
 
     #[test]
@@ -127,7 +128,7 @@ mod tests {
         let text = String::from_utf8(page.body.to_vec()).unwrap();
         let refresh = "http-equiv=\"refresh\" content=\"3;url=/a?b=&quot;&lt;c&gt;\"";
         assert!(text.contains(refresh), "{text}");
-        assert_eq!(Reply::bad_gateway(true).again_at("/"), None);
+        assert_eq!(Reply::bad_gateway(Html::Page).again_at("/"), None);
         // Never on another host.
         for (target, url) in [
             ("//evil.example/x", "/.//evil.example/x"),

@@ -428,3 +428,74 @@ async fn sockets_are_told_as_programs_are() {
     let _app = stage.serving("app", "dev", 1).await;
     assert_eq!(socket.head().await.status, 101);
 }
+
+/// A browser sends a form: it is told in a page, which never loads itself again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_is_answered_in_words() {
+    let stage = Stage::with(&["--hold-timeout", "3"]).await;
+    let nothing = Upstream::start("nothing").await;
+    let pod = Spec::new("app", "dev", 1, nothing.address);
+    stage.cluster.create(&pod).await;
+    stage.routed("dev", None).await;
+    for status in ["stopped", "stopping", "starting"] {
+        stage.control.tells(status, 200, &told(status));
+    }
+    let form = [
+        ("Sec-Fetch-Mode", "navigate"),
+        ("Sec-Fetch-Dest", "document"),
+        ("Sec-Fetch-Site", "same-origin"),
+        ("Content-Length", "0"),
+    ];
+    // As old browsers say it.
+    let old = [
+        ("Accept", "text/html,*/*"),
+        ("Sec-Fetch-Site", "same-origin"),
+        ("Content-Length", "0"),
+    ];
+    for headers in [&form[..], &old] {
+        for id in ["dev", "stopped", "stopping", "starting"] {
+            let page = alice(&stage, "POST", id, "/sent/there", headers).await;
+            let text = page.text();
+            assert_eq!(
+                (page.status, page.header("content-type")),
+                (503, Some("text/html; charset=utf-8")),
+                "{id}: {text}"
+            );
+            let words = [
+                "What you sent was not taken",
+                "o back, and try again",
+                "o back and try again",
+            ];
+            assert!(text.contains(words[0]), "{id}: {text}");
+            assert!(
+                words[1..].iter().any(|words| text.contains(words)),
+                "{id}: {text}"
+            );
+            for reload in ["<script", "http-equiv", "data-status"] {
+                assert!(!text.contains(reload), "{id}: {text}");
+            }
+            // The button leads to a page that can be looked at.
+            let button = text.contains("action=\"/.nogoo9/start?return=/\"");
+            assert_eq!(button, id == "stopped", "{id}: {text}");
+        }
+        // Whoever is not signed in gets there beside what was sent.
+        let host = format!("dev.{CONSOLE}");
+        let page = stage.ask("POST", &host, "/sent/there", headers).await;
+        let text = page.text();
+        assert_eq!((page.status, page.header("location")), (401, None));
+        assert!(page.header("www-authenticate").is_some());
+        assert!(
+            text.contains(&format!("<a href=\"http://{host}/\" target=\"_blank\""))
+                && text.contains("go back from here and try again"),
+            "{text}"
+        );
+    }
+    // A script reads its answer, and no page.
+    let script = [
+        ("Sec-Fetch-Mode", "cors"),
+        ("Sec-Fetch-Site", "same-origin"),
+        ("Accept", "text/html"),
+    ];
+    let answer = alice(&stage, "POST", "stopped", "/x", &script).await;
+    assert_eq!(body(&answer)["code"], "stopped");
+}
