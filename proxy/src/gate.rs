@@ -255,8 +255,11 @@ impl Gate {
             Wants::Page if !html.may_reload() && opened.workspace.is_awaited() => {
                 Decision::Open(opened)
             }
-            Wants::Status if route.status != Status::Away => Decision::Reply(opened.status()),
-            // Its last pod is going: whether one comes, control knows.
+            Wants::Status if !matches!(route.status, Status::Away | Status::Serving) => {
+                Decision::Reply(opened.status())
+            }
+            // Its last pod is going: whether one comes, control knows. Or there is one, which may take no
+            // connections.
             Wants::Page | Wants::Status | Wants::Events | Wants::Start => {
                 ask(opened.caller.clone(), opened.host.clone(), Some(opened))
             }

@@ -3,12 +3,14 @@
 use super::Edge;
 use super::context::{Context, Failure};
 use super::listen::{Asks, Heard};
+use super::progress::stands;
 use crate::ask::{ANSWER, AskError, Prepared, Question};
 use crate::gate::{Asked, Opened, Wants};
 use crate::hold::word::ends_waiting;
 use crate::hold::{PAGE_AFTER, Patience, Place, Woken, wait_for, weight};
 use crate::metrics::HoldEnd;
 use crate::reply::Reply;
+use crate::table::Status;
 use nogoo9_model::absent::Absent;
 use pingora::http::RequestHeader;
 use pingora::proxy::Session;
@@ -88,7 +90,7 @@ impl Edge {
         wait_for(session.as_downstream_mut(), changed, told, stopping, until).await
     }
 
-    /// How things stand with one whose pods are going.
+    /// How things stand with one whose pods are going, or that has one.
     async fn status(
         &self,
         session: &mut Session,
@@ -97,6 +99,10 @@ impl Edge {
         opened: &Opened,
     ) -> pingora::Result<bool> {
         let route = opened.workspace.route();
+        if route.status != Status::Away {
+            let reply = Reply::status(&stands(opened, &route).await);
+            return self.reply(session, ctx, &reply).await;
+        }
         let changed = opened.workspace.changed_from(&route);
         let until = Instant::now() + PAGE_AFTER;
         let reply = match self.told_or(session, ctx, asked, changed, until).await {
@@ -246,7 +252,8 @@ impl Edge {
             return self.reply(session, ctx, &reply).await;
         };
         if asked.wants == Wants::Status {
-            return self.reply(session, ctx, &opened.status()).await;
+            let told = stands(&opened, &opened.workspace.route()).await;
+            return self.reply(session, ctx, &Reply::status(&told)).await;
         }
         let place = place.map(|mut place| {
             place.arrived(&opened.workspace);

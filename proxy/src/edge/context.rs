@@ -124,15 +124,12 @@ impl Failure {
             Self::Told(told) if !opened.html.may_reload() => Reply::away(opened.html, told),
             Self::Page | Self::Stopping | Self::Told(_) => {
                 let route = opened.workspace.route();
-                let mut told = opened.told(&route);
                 // Its pod is there, and is not what is waited for.
-                if let Some(port) = opened.port()
-                    && route.status == Status::Serving
-                {
-                    told.message = format!(
-                        "Nothing answers on its port '{port}' yet. This page opens by itself."
-                    );
-                }
+                let told = if route.status == Status::Serving {
+                    opened.told_silent(&route)
+                } else {
+                    opened.told(&route)
+                };
                 Reply::waiting(&opened.workspace.id, &opened.status_path(), &told)
             }
             Self::TimedOut | Self::ClientGone => Reply::unavailable(

@@ -15,13 +15,16 @@ use http::{StatusCode, Version};
 use pingora::proxy::Session;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
 
 /// How long one stream lasts. A browser opens the next one by itself, and is looked at anew then: so
 /// none outlives its session, or the leave to open its workspace, by more than this.
 const LIFE: Duration = Duration::from_secs(60);
 /// How often it looks whether the workspace is another, or control says otherwise.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How long a pod may take to take a connection.
+const LOOK_FOR: Duration = Duration::from_secs(1);
 /// Something is sent at least so often: what is in between drops silent connections.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// What browsers are told to wait before they open the next one, and to begin with.
@@ -105,8 +108,9 @@ impl Edge {
                     wait_for(client, arrival, never, stopping, look).await
                 }
             };
-            // Of what is away, control may say something else by now.
-            let unchanged = matches!(&seen, Seen::Here(_, route) if route.status != Status::Away)
+            // Of what is away, control may say something else by now, and what is ready may answer.
+            let looked_at = |status: &Status| matches!(status, Status::Away | Status::Serving);
+            let unchanged = matches!(&seen, Seen::Here(_, route) if !looked_at(&route.status))
                 && woken == Woken::TimedOut;
             let mut say = None;
             if woken == Woken::ClientGone {
@@ -161,7 +165,8 @@ impl Edge {
             let now = Instant::now();
             let here = match here {
                 Some((opened, route)) if route.status != Status::Away => {
-                    return Ok((opened.told(&route), Seen::Here(opened, route)));
+                    let told = stands(&opened, &route).await;
+                    return Ok((told, Seen::Here(opened, route)));
                 }
                 here => here,
             };
@@ -213,4 +218,25 @@ enum Untold {
     ClientGone,
     /// This proxy stops.
     Stopping,
+}
+
+/// How things stand with one that has a pod, or one on its way, as the table knows and its pod shows.
+pub(super) async fn stands(opened: &Opened, route: &Route) -> Told {
+    if route.status == Status::Serving && !takes_connections(opened, route).await {
+        return opened.told_silent(route);
+    }
+    opened.told(route)
+}
+
+/// Whether a pod takes connections that requests may go to: a page that is told that it serves loads what
+/// was asked for at once, and would be here again.
+async fn takes_connections(opened: &Opened, route: &Route) -> bool {
+    let pods = route.active().into_iter().chain(route.spare());
+    for address in pods.filter_map(|pod| opened.address(pod)) {
+        let connected = timeout(LOOK_FOR, TcpStream::connect(address)).await;
+        if matches!(connected, Ok(Ok(_))) {
+            return true;
+        }
+    }
+    false
 }

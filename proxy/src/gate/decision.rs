@@ -3,7 +3,8 @@
 use super::{Asked, Extra, may_open, prefix};
 use crate::reply::{Html, Reply, Told};
 use crate::route::Mode;
-use crate::table::{Backend, Route, Workspace};
+use crate::table::progress::WaitsFor;
+use crate::table::{Backend, Route, Status, Workspace};
 use nogoo9_identity::Verified;
 use nogoo9_model::access::Role;
 use std::net::SocketAddr;
@@ -111,6 +112,21 @@ impl Opened {
             message: route.status.message(is_owner),
             waits_for: route.progress.waits_for.clone(),
             last_error: route.progress.last_error.clone().filter(|_| all),
+        }
+    }
+
+    /// What is said of it while its pod is ready and takes no connections.
+    #[must_use]
+    pub fn told_silent(&self, route: &Route) -> Told {
+        let which = match self.port() {
+            Some(port) => format!("its port '{port}'"),
+            None => "its port".to_owned(),
+        };
+        Told {
+            word: Status::Starting(None).word(),
+            message: format!("Nothing answers on {which} yet. This page opens by itself."),
+            waits_for: Some(WaitsFor::Port),
+            ..self.told(route)
         }
     }
 

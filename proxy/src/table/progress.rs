@@ -31,6 +31,8 @@ pub enum WaitsFor {
     Program,
     /// It runs, and does not say yet that it is ready.
     Readiness,
+    /// It is ready, and takes no connections on its port.
+    Port,
     /// Its node says nothing.
     SilentNode,
 }
@@ -48,6 +50,7 @@ impl WaitsFor {
             Self::Image => "image",
             Self::Program => "program",
             Self::Readiness => "readiness",
+            Self::Port => "port",
             Self::SilentNode => "silent-node",
         }
     }
@@ -64,6 +67,7 @@ impl WaitsFor {
             Self::Image => "Its image cannot be pulled.",
             Self::Program => "Its program does not start, or has ended.",
             Self::Readiness => "It runs and gets ready.",
+            Self::Port => "It says that it is ready, and takes no connections.",
             Self::SilentNode => "Its node does not answer.",
         }
     }
@@ -110,8 +114,6 @@ fn waits_for(newest: &PodView, pods: &[&PodView]) -> WaitsFor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use k8s_openapi::api::core::v1::Pod;
-    use serde_json::{Value, json};
 
     fn pod(uid: &str, generation: u32, spec: &Value, status: &Value) -> PodView {
         let object: Pod = serde_json::from_value(json!({

@@ -196,3 +196,42 @@ async fn the_last_error_is_for_the_owner_and_admins() {
         assert!(text.contains("Its image is being pulled"), "{text}");
     }
 }
+
+/// Its pod is ready, and nothing listens there: were it told that it serves, the page would load itself again
+/// and again.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_ready_and_takes_no_connections_is_not_there_yet() {
+    let stage = Stage::start().await;
+    let (app, _) = stage.serving("app", "dev", 1).await;
+    app.kill();
+    let message = "Nothing answers on its port yet. This page opens by itself.";
+    let host = format!("dev.{CONSOLE}");
+    let cookie = stage.cookie_on("alice", &host);
+    let navigate = [
+        ("Cookie", cookie.as_str()),
+        ("Sec-Fetch-Mode", "navigate"),
+        ("Sec-Fetch-Dest", "document"),
+        ("Sec-Fetch-Site", "none"),
+    ];
+    let page = stage.ask("GET", &host, "/", &navigate).await;
+    assert_eq!(page.status, 503);
+    assert!(page.text().contains(message), "{}", page.text());
+    let status = stage.get("dev", "/.nogoo9/status").await;
+    let mut stream = follow(&stage).await;
+    let first = event(&mut stream).await.unwrap();
+    assert_eq!(
+        first,
+        serde_json::from_slice::<Value>(&status.body).unwrap()
+    );
+    assert_eq!(
+        (&first["status"], &first["waitsFor"], &first["message"]),
+        (&json!("starting"), &json!("port"), &json!(message))
+    );
+    let _app = Upstream::start_at("late", app.address).await;
+    let last = event(&mut stream).await.unwrap();
+    assert_eq!(
+        last,
+        json!({"status": "serving", "message": "It is ready."})
+    );
+    assert_eq!(event(&mut stream).await, None);
+}
