@@ -247,6 +247,7 @@ impl Gate {
             host,
             html,
             websocket,
+            said: None,
         };
         match wants {
             Wants::Page if route.status != Status::Away => Decision::Open(opened),
@@ -329,6 +330,7 @@ impl Gate {
             host: asked.host.clone(),
             html: asked.html,
             websocket: asked.websocket,
+            said: None,
         })
     }
 

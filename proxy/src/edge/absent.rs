@@ -125,7 +125,7 @@ impl Edge {
         session: &mut Session,
         ctx: &mut Context,
         asked: &Asked,
-        opened: Opened,
+        mut opened: Opened,
     ) -> pingora::Result<bool> {
         let bytes = weight(session.req_header());
         let Ok(place) = self.holds.take(&opened.workspace, bytes) else {
@@ -149,8 +149,12 @@ impl Edge {
                 self.held(HoldEnd::ClientGone);
                 return Ok(gone(session, ctx));
             }
+            Woken::Told(Ok(told)) => {
+                opened.said = Some((&told).into());
+                return self.open(session, ctx, opened, Some(place)).await;
+            }
             // What it comes to is seen there.
-            Woken::Told(_) | Woken::Changed | Woken::Stopping | Woken::TimedOut => {
+            Woken::Told(Err(_)) | Woken::Changed | Woken::Stopping | Woken::TimedOut => {
                 return self.open(session, ctx, opened, Some(place)).await;
             }
         };

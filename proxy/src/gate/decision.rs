@@ -70,6 +70,8 @@ pub struct Opened {
     pub html: Html,
     /// Whether a WebSocket is asked for.
     pub websocket: bool,
+    /// What control has said of it, if it was asked.
+    pub said: Option<Told>,
 }
 
 impl Opened {
@@ -105,6 +107,12 @@ impl Opened {
     /// What is said of it.
     #[must_use]
     pub fn told(&self, route: &Route) -> Told {
+        // Of what is away control knows more than whether it comes back.
+        if route.status == Status::Away
+            && let Some(said) = &self.said
+        {
+            return said.clone();
+        }
         let is_owner = self.is_owner(route);
         let all = is_owner || self.caller.caller.role == Role::Admin;
         Told {

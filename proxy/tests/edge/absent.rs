@@ -499,3 +499,23 @@ async fn a_form_is_answered_in_words() {
     let answer = alice(&stage, "POST", "stopped", "/x", &script).await;
     assert_eq!(body(&answer)["code"], "stopped");
 }
+
+/// Control has just said that it starts; the table still knows the pod that went.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_starts_again_after_a_stop_says_so() {
+    let stage = Stage::with(&PATIENT).await;
+    let _app = stage.serving("app", "dev", 1).await;
+    stage.control.tells("dev", 200, &told("starting"));
+    stage.cluster.terminate("app").await;
+    stage.cluster.finish("app").await;
+    stage.routed("dev", None).await;
+    let page = alice(&stage, "GET", "dev", "/", &NAVIGATE).await.text();
+    assert!(
+        page.contains("<p id=\"s\">It is starting.</p>") && page.contains("data-status"),
+        "{page}"
+    );
+    // Where nobody says anything, it is told as the table has it.
+    stage.control.kill();
+    let page = alice(&stage, "GET", "dev", "/", &NAVIGATE).await.text();
+    assert!(page.contains("It is going away or coming back."), "{page}");
+}
