@@ -1,7 +1,7 @@
 //! What a workspace waits for that has no pod to send requests to: typed, for people to read. Pure.
 
 use nogoo9_model::pod::{Phase, PodView, UpgradeState};
-use nogoo9_model::select::newest_live;
+use nogoo9_model::select::{is_routable, newest_live};
 
 /// How far a workspace's next pod is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub enum WaitsFor {
     Readiness,
     /// It is ready, and takes no connections on its port.
     Port,
+    /// It is ready, and another pod says that it has the same address.
+    Address,
     /// Its node says nothing.
     SilentNode,
 }
@@ -51,6 +53,7 @@ impl WaitsFor {
             Self::Program => "program",
             Self::Readiness => "readiness",
             Self::Port => "port",
+            Self::Address => "address",
             Self::SilentNode => "silent-node",
         }
     }
@@ -68,19 +71,28 @@ impl WaitsFor {
             Self::Program => "Its program does not start, or has ended.",
             Self::Readiness => "It runs and gets ready.",
             Self::Port => "It says that it is ready, and takes no connections.",
+            Self::Address => {
+                "It is ready, and another pod says that it has the same address: which of them is there cannot be told."
+            }
             Self::SilentNode => "Its node does not answer.",
         }
     }
 }
 
-/// How far the pods of one workspace are, of which none is routable.
+/// How far the pods of one workspace are, of which requests may go to none: none is ready, or those that
+/// are have a `contested` address.
 #[must_use]
-pub fn progress(pods: &[&PodView]) -> Progress {
+pub fn progress(pods: &[&PodView], contested: impl Fn(&PodView) -> bool) -> Progress {
     let newest = newest_live(pods.iter().copied());
     let mut by_age: Vec<&PodView> = pods.to_vec();
     by_age.sort_unstable_by_key(|pod| std::cmp::Reverse((pod.generation, pod.created)));
     Progress {
-        waits_for: newest.map(|newest| waits_for(newest, pods)),
+        waits_for: newest.map(|newest| {
+            if is_routable(newest) && contested(newest) {
+                return WaitsFor::Address;
+            }
+            waits_for(newest, pods)
+        }),
         last_error: by_age.iter().find_map(|pod| pod.last_upgrade_error.clone()),
     }
 }
@@ -114,6 +126,14 @@ fn waits_for(newest: &PodView, pods: &[&PodView]) -> WaitsFor {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of pods whose addresses are their own.
+    fn progress(pods: &[&PodView]) -> Progress {
+        super::progress(pods, |_| false)
+    }
+
+    use k8s_openapi::api::core::v1::Pod;
+    use serde_json::{Value, json};
 
     fn pod(uid: &str, generation: u32, spec: &Value, status: &Value) -> PodView {
         let object: Pod = serde_json::from_value(json!({

@@ -328,7 +328,7 @@ fn route(
         Status::Serving
     };
     let progress = if backends.is_empty() {
-        progress(holder)
+        progress(holder, &contested)
     } else {
         Progress::default()
     };

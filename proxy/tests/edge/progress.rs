@@ -235,3 +235,24 @@ async fn what_is_ready_and_takes_no_connections_is_not_there_yet() {
     );
     assert_eq!(event(&mut stream).await, None);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_contested_address_is_told() {
+    let stage = Stage::start().await;
+    let app = Upstream::start("app").await;
+    for id in ["dev", "two"] {
+        let pod = Spec::new(id, id, 1, app.address).alone();
+        stage.cluster.run(&pod).await;
+    }
+    eventually("two pods of one address", || async {
+        stage.metric("contested_pods").await == 2
+    })
+    .await;
+    let status = stage.get("dev", "/.nogoo9/status").await;
+    let told: Value = serde_json::from_slice(&status.body).unwrap();
+    assert_eq!(told["waitsFor"], "address", "{told}");
+    let mut stream = follow(&stage).await;
+    assert_eq!(event(&mut stream).await, Some(told));
+    stage.cluster.finish("two").await;
+    assert_eq!(event(&mut stream).await.unwrap()["status"], "serving");
+}
