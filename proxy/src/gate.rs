@@ -125,7 +125,7 @@ impl Gate {
                 Decision::Reply(Reply::misdirected("This host is not served here."))
             }
             Target::Control => Decision::Control {
-                host: host.to_ascii_lowercase(),
+                host: self.router.public_host(host),
             },
             Target::Login => Decision::Control {
                 host: self.router.path_host(),
@@ -146,11 +146,12 @@ impl Gate {
         proof: Proof,
     ) -> Decision {
         let host = self.bound_host(place);
+        let reads = matches!(request.method, Method::GET | Method::HEAD);
         let wants = match place.ours {
             Some("login") if place.mode == Mode::Host => return Decision::Control { host },
             None => Wants::Page,
-            Some("status") => Wants::Status,
-            Some("events") if request.method == Method::GET => Wants::Events,
+            Some("status") if reads => Wants::Status,
+            Some("events") if reads => Wants::Events,
             Some("start") if request.method == Method::POST => Wants::Start,
             Some(_) => return Decision::Reply(self.not_found(html_for(request))),
         };

@@ -252,6 +252,17 @@ impl Router {
         host.is_some_and(|host| host == self.workspace_host(id))
     }
 
+    /// A host of the console as its client asked for it, with the port at which the console is reached
+    /// where that was left out.
+    #[must_use]
+    pub fn public_host(&self, host: &str) -> String {
+        let host = host.to_ascii_lowercase();
+        match split_port(&host) {
+            Some((name, None)) => authority(name, self.console.port),
+            _ => host,
+        }
+    }
+
     /// The console's host, as sessions are bound to it.
     #[must_use]
     pub fn console_host(&self) -> String {
@@ -309,7 +320,11 @@ fn split_port(host: &str) -> Option<(&str, Option<u16>)> {
             let plain = digits.bytes().all(|b| b.is_ascii_digit());
             (
                 host.get(..at)?,
-                Some(digits.parse().ok().filter(|_| plain)?),
+                // With nothing behind its colon it names none (RFC 3986, section 3.2.3).
+                match digits {
+                    "" => None,
+                    digits => Some(digits.parse().ok().filter(|_| plain)?),
+                },
             )
         }
     };

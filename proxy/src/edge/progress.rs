@@ -11,7 +11,7 @@ use crate::reply::{Html, Reply, Told};
 use crate::table::{Route, Status};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, TRANSFER_ENCODING};
-use http::{StatusCode, Version};
+use http::{Method, StatusCode, Version};
 use pingora::proxy::Session;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,6 +61,7 @@ impl Edge {
                 return self.reply(session, ctx, &Reply::stopping(asked.html)).await;
             }
         };
+        let bodiless = session.req_header().method == Method::HEAD;
         let Ok(_place) = self.stream_place(asked) else {
             let full = "Too many pages follow this workspace already; ask for its status.";
             return self
@@ -73,12 +74,16 @@ impl Edge {
             .endless_head()?;
         self.secure_transport(&mut head)?;
         match session.req_header().version {
+            _ if bodiless => {}
             Version::HTTP_11 => head.insert_header(TRANSFER_ENCODING, "chunked")?,
             Version::HTTP_2 => {}
             _ => session.set_keepalive(None),
         }
         ctx.status = StatusCode::OK.as_u16();
-        session.write_response_header(head, false).await?;
+        session.write_response_header(head, bodiless).await?;
+        if bodiless {
+            return Ok(true);
+        }
         let mut last = told.clone();
         let mut sent = Instant::now();
         let until = sent + LIFE;

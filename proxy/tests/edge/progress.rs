@@ -256,3 +256,38 @@ async fn a_contested_address_is_told() {
     stage.cluster.finish("two").await;
     assert_eq!(event(&mut stream).await.unwrap()["status"], "serving");
 }
+
+/// Nothing of it is changed: other methods have nothing here.
+#[tokio::test(flavor = "multi_thread")]
+async fn how_things_stand_is_only_read() {
+    let stage = Stage::start().await;
+    let app = Upstream::start("app").await;
+    let pod = Spec::new("app", "dev", 1, app.address);
+    stage.cluster.create(&pod).await;
+    stage.routed("dev", None).await;
+    let host = format!("dev.{CONSOLE}");
+    let cookie = stage.cookie_on("alice", &host);
+    let headers = [
+        ("Cookie", cookie.as_str()),
+        ("Sec-Fetch-Site", "same-origin"),
+    ];
+    for path in ["/.nogoo9/status", EVENTS] {
+        let mut connection = Connection::open(stage.address).await;
+        let head = crate::client::request("HEAD", &host, path, &headers);
+        connection.send(head).await;
+        let head = connection.head().await;
+        assert_eq!(head.status, 200, "{path}");
+        let kind = if path == EVENTS {
+            "text/event-stream"
+        } else {
+            "application/json"
+        };
+        assert_eq!(head.header("content-type"), Some(kind));
+        // It has no body: the next answer follows.
+        for method in ["POST", "DELETE", "OPTIONS"] {
+            let request = crate::client::request(method, &host, path, &headers);
+            connection.send(request).await;
+            assert_eq!(connection.answer().await.status, 404, "{method} {path}");
+        }
+    }
+}

@@ -383,3 +383,45 @@ async fn events_come_one_by_one_and_count_as_open() {
     })
     .await;
 }
+
+/// A host with a colon and nothing behind it names no port (RFC 3986, section 3.2.3); and where none is
+/// named, the public one is meant.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_without_a_port_means_the_public_one() {
+    let stage = Stage::start().await;
+    let (_app, _) = stage.serving("app", "dev", 1).await;
+    let host = format!("dev.{CONSOLE}");
+    let cookie = stage.cookie_on("alice", &host);
+    let headers = [
+        ("Cookie", cookie.as_str()),
+        ("Sec-Fetch-Site", "same-origin"),
+    ];
+    for asked in [
+        host.as_str(),
+        "dev.localhost",
+        "dev.localhost:",
+        CONSOLE,
+        "localhost",
+        "localhost:",
+    ] {
+        let answer = stage.ask("GET", asked, "/x", &headers).await;
+        assert_eq!(answer.status, 200, "{asked}");
+        let text = answer.text();
+        let public = if asked.starts_with("dev") {
+            &host
+        } else {
+            CONSOLE
+        };
+        assert!(
+            text.contains(&format!("\nx-forwarded-host: {public}\n"))
+                && text.contains("\nx-forwarded-port: 9009\n"),
+            "{asked}: {text}"
+        );
+    }
+    for asked in ["localhost:x", "dev.localhost:80", "dev.localhost:+9009"] {
+        assert!(
+            stage.ask("GET", asked, "/", &headers).await.status >= 400,
+            "{asked}"
+        );
+    }
+}
