@@ -133,6 +133,7 @@ fn is_unseen(e: &Error) -> bool {
 /// no request that must not be repeated needs to be.
 pub(super) fn pod_peer(
     request: &RequestHeader,
+    uploads: bool,
     hop: &PodHop,
     backend: &Backend,
     address: SocketAddr,
@@ -141,7 +142,7 @@ pub(super) fn pod_peer(
     peer.group_key = backend.pool;
     // Extra ports are others, and speak HTTP/1.1.
     if backend.http2 && address == backend.address {
-        speak_http2(&mut peer);
+        speak_http2(&mut peer, uploads);
     }
     // HTTP/2 says itself which requests were not looked at.
     let may_meet_its_end = peer.options.alpn == ALPN::H1;

@@ -65,7 +65,8 @@ impl Edge {
                 let Some(address) = hop.opened.address(&backend) else {
                     return Error::err_in(ErrorType::InternalError);
                 };
-                let peer = pod_peer(session.req_header(), hop, &backend, address);
+                let uploads = !session.as_downstream_mut().is_body_empty();
+                let peer = pod_peer(session.req_header(), uploads, hop, &backend, address);
                 hop.current = Some((backend, entered));
                 Ok(Box::new(peer))
             }

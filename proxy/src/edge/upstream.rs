@@ -10,12 +10,19 @@ use pingora::upstreams::peer::{HttpPeer, HttpUpstreamRequestPolicy};
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// Requests at once over one connection to a pod that speaks HTTP/2; then there is another one.
-const POD_STREAMS: usize = 100;
+/// Requests without a body at once over one connection to a pod that speaks HTTP/2; then there is another
+/// one.
+const POD_STREAMS: u32 = 100;
 /// Time between two PINGs on such a connection, so that one that leads nowhere is noticed.
 const POD_PING: Duration = Duration::from_secs(30);
-/// Bytes of an answer that such a pod may send ahead of what its client takes.
-const POD_WINDOW: u32 = 256 * 1024;
+/// Bytes of an answer that such a pod may send ahead of what its client takes: as many as are kept of one
+/// in HTTP/1.
+const POD_WINDOW: u32 = 64 * 1024;
+/// What each request adds to the window of its connection, in bytes. More than its own, so that there is
+/// room for it though nobody takes any of the others; and half of it is what its answer may cost beside that
+/// in memory where it comes in frames of a few bytes, of which the library counts 256 each, and ends a
+/// connection for too many.
+const POD_SHARE: u32 = 2 * 1024 * 1024;
 
 /// Longest wait for a pod that takes nothing of a request: while it lasts, its client is not looked
 /// after.
@@ -88,13 +95,16 @@ pub(super) fn peer(address: std::net::SocketAddr, idle: Duration) -> HttpPeer {
 }
 
 /// Has a pod spoken to in HTTP/2, which is to be known before: nothing is negotiated in clear
-/// (RFC 9113, section 3.3).
-pub(super) fn speak_http2(peer: &mut HttpPeer) {
+/// (RFC 9113, section 3.3). A request with a body gets a connection of its own: an application that does
+/// not read one takes the window of a whole connection with it.
+pub(super) fn speak_http2(peer: &mut HttpPeer, uploads: bool) {
+    let streams = if uploads { 1 } else { POD_STREAMS };
     peer.options.set_http_version(2, 2);
-    peer.options.max_h2_streams = POD_STREAMS;
+    // Pools are told apart by this, too.
+    peer.options.max_h2_streams = streams as usize;
     peer.options.h2_ping_interval = Some(POD_PING);
     peer.options.h2_stream_window_size = Some(POD_WINDOW);
-    peer.options.h2_connection_window_size = Some(4 * POD_WINDOW);
+    peer.options.h2_connection_window_size = Some(streams * POD_SHARE);
 }
 
 #[cfg(test)]
