@@ -16,6 +16,7 @@ mod progress;
 mod refusal;
 mod renew;
 mod socket;
+mod unchunked;
 mod upstream;
 
 use crate::ask::Asker;
@@ -38,11 +39,11 @@ use crate::tls;
 use crate::tunnel::handshake::MAX_INFORMATIONAL;
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::header::TRANSFER_ENCODING;
 use http::{StatusCode, Version};
 use nogoo9_runtime::client::TrustedProxies;
 use nogoo9_runtime::limit::Failures;
 use pingora::http::{RequestHeader, ResponseHeader};
+use pingora::modules::http::HttpModules;
 use pingora::protocols::Digest;
 use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
 use pingora::upstreams::peer::HttpPeer;
@@ -112,6 +113,10 @@ impl ProxyHttp for Edge {
 
     fn new_ctx(&self) -> Context {
         Context::new(Instant::now())
+    }
+
+    fn init_downstream_modules(&self, modules: &mut HttpModules) {
+        modules.add_module(Box::new(unchunked::Builder));
     }
 
     async fn request_filter(
@@ -323,10 +328,7 @@ impl ProxyHttp for Edge {
         }
         // The version is the edge's, whatever the pod speaks (RFC 9110, section 6.2).
         response.set_version(Version::HTTP_11);
-        // HTTP/1.0 knows no chunks (RFC 9112, section 6.1): there the end of the connection ends it.
-        if session.req_header().version == Version::HTTP_10
-            && response.remove_header(&TRANSFER_ENCODING).is_some()
-        {
+        if unchunked::ends_with_connection(session.req_header(), response) {
             session.set_keepalive(None);
         }
         let Hop::Pod(hop) = &ctx.hop else {

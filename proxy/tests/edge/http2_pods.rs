@@ -157,6 +157,24 @@ async fn an_upload_that_nobody_reads_stops_no_other() {
     assert_eq!(pod.connections(), 3);
 }
 
+/// HTTP/1.0 knows no chunks, and pods that speak HTTP/2 need tell no length.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_to_http1_0_ends_with_its_connection() {
+    let stage = Stage::start().await;
+    let (_pod, _) = pod(&stage).await;
+    let host = format!("dev.{CONSOLE}");
+    let cookie = stage.cookie_on("alice", &host);
+    let mut connection = Connection::open(stage.address).await;
+    let asked = format!(
+        "GET / HTTP/1.0\r\nHost: {host}\r\nCookie: {cookie}\r\nSec-Fetch-Site: same-origin\r\nConnection: keep-alive\r\n\r\n"
+    );
+    connection.send(asked).await;
+    let head = connection.head().await;
+    let said = ["transfer-encoding", "connection"].map(|name| head.header(name));
+    assert_eq!((head.status, said), (200, [None, Some("close")]));
+    assert_eq!(connection.rest().await, b"0");
+}
+
 /// A node that is gone without a word is noticed, though its pod's answers may be silent for as long as they
 /// like.
 #[tokio::test(flavor = "multi_thread")]
