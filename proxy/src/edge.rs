@@ -39,7 +39,7 @@ use crate::tls;
 use crate::tunnel::handshake::MAX_INFORMATIONAL;
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{StatusCode, Version};
+use http::{HeaderMap, StatusCode, Version};
 use nogoo9_runtime::client::TrustedProxies;
 use nogoo9_runtime::limit::Failures;
 use pingora::http::{RequestHeader, ResponseHeader};
@@ -294,10 +294,25 @@ impl ProxyHttp for Edge {
         response: &mut ResponseHeader,
         ctx: &mut Context,
     ) -> pingora::Result<()> {
+        if !headers::fit(response)? {
+            return Error::e_explain(ErrorType::InvalidHTTPHeader, "a head that is too large");
+        }
         // Here, since Pingora makes chunks of such an answer.
         ctx.ends_with_connection(response);
         Self::holds_stream(response, ctx);
         Ok(())
+    }
+
+    fn upstream_response_trailer_filter(
+        &self,
+        _: &mut Session,
+        trailers: &mut HeaderMap,
+        _: &mut Context,
+    ) -> pingora::Result<()> {
+        match headers::fit_trailers(trailers) {
+            true => Ok(()),
+            false => Error::e_explain(ErrorType::InvalidHTTPHeader, "trailers that are too large"),
+        }
     }
 
     async fn response_filter(

@@ -7,6 +7,7 @@ mod address;
 mod answer;
 mod origin;
 mod pod;
+mod size;
 
 use http::HeaderName;
 use http::header::{CONNECTION, COOKIE, FORWARDED, HOST};
@@ -17,6 +18,7 @@ pub use address::Mapping;
 pub use answer::{add_cookie, from_pod, let_read};
 pub use origin::Origin;
 pub use pod::towards_pod;
+pub use size::{fit, fit_trailers};
 
 /// Subject of the verified caller.
 pub const USER_SUB: &str = "X-User-Sub";

@@ -37,6 +37,7 @@ mod http2_pods;
 mod http2_smuggling;
 mod hygiene;
 mod informational;
+mod large_heads;
 mod limits;
 mod origins;
 mod ports;
