@@ -276,14 +276,20 @@ impl Acceptor {
             Some((connection, Came::Request)) => self.http1(connection).await,
             Some((connection, Came::Http2)) => {
                 let leaving = self.parts.stops.leaving.clone();
+                let Http2 {
+                    limits,
+                    shared,
+                    metrics,
+                    ..
+                } = &self.parts.http2;
+                let client = connection.client();
+                let limits = match client.is_some_and(|client| self.parts.trusted.trust(client)) {
+                    true => shared,
+                    false => limits,
+                };
                 // Boxed, so that other connections need no room for it.
-                Box::pin(http2::serve(
-                    &self.parts.app,
-                    connection,
-                    leaving,
-                    &self.parts.http2,
-                ))
-                .await;
+                let served = http2::serve(&self.parts.app, connection, leaving, limits, metrics);
+                Box::pin(served).await;
             }
             Some((_, Came::Nothing)) | None => {}
         }

@@ -28,7 +28,7 @@ pub use metrics::Http2Metrics;
 pub use serve::serve;
 pub use stream::{Cut, current};
 
-/// Streams that a client called off before we looked at them, at once.
+/// Streams that one client called off before we looked at them, at once.
 const UNSEEN_RESETS: usize = 20;
 /// Bytes of one answer that wait in memory for its client.
 const SEND_BUFFER: usize = 64 * 1024;
@@ -38,8 +38,15 @@ const PSEUDO: usize = 4;
 const OVERHEAD: usize = 32;
 /// Bytes of a header line beside name and value.
 const SEPARATORS: usize = 4;
-/// How many streams' windows make up the connection's.
+/// How many streams' windows make up the connection's of one client.
 const WINDOWS: u32 = 4;
+/// Largest window (RFC 9113, section 6.9.1).
+const LARGEST_WINDOW: u32 = (1 << 31) - 1;
+/// Requests on one connection that are none. Pingora's own bound, which its own loop has.
+const MALFORMED: u32 = 32;
+/// How many times as often as one client's a connection that many share may bring what ends it: nobody
+/// knows whose it is, and it is everybody who loses it.
+const MANY: u32 = 100;
 
 /// HTTP/2 as the accept layer takes it.
 #[derive(Debug, Clone)]
@@ -48,6 +55,8 @@ pub struct Http2 {
     pub clear: bool,
     /// What one connection may cost.
     pub limits: Limits,
+    /// What one may that many clients share, as a balancer's.
+    pub shared: Limits,
     /// What is counted.
     pub metrics: Http2Metrics,
 }
@@ -67,23 +76,58 @@ pub struct Limits {
     pub ping: Duration,
     /// Bytes that a client may send ahead of what is read of one request's body.
     pub window: u32,
+    /// Whether many clients share it.
+    pub shared: bool,
 }
 
 impl Limits {
+    /// The same for a connection that many clients share: what one of them does, or its workspace, is not
+    /// to end it, nor to stop the others.
+    #[must_use]
+    pub fn shared(&self) -> Self {
+        let rates = Rates {
+            resets: self.rates.resets.saturating_mul(MANY),
+            control: self.rates.control.saturating_mul(MANY),
+        };
+        Self {
+            rates,
+            shared: true,
+            ..self.clone()
+        }
+    }
+
+    /// Requests in its life that may be none.
+    fn malformed(&self) -> u32 {
+        if self.shared {
+            MALFORMED * MANY
+        } else {
+            MALFORMED
+        }
+    }
+
     /// For the `h2` library. They begin with Pingora's own, whose bounds hold where none is set here.
     #[must_use]
     pub fn options(&self) -> H2Options {
         let mut options = default_h2_options();
         let resets = usize::try_from(self.rates.resets).unwrap_or(usize::MAX);
+        let (windows, unseen) = match self.shared {
+            // There is room for each, though none of the others is read.
+            true => (
+                self.streams,
+                usize::try_from(self.streams).unwrap_or(usize::MAX),
+            ),
+            false => (WINDOWS, UNSEEN_RESETS),
+        };
+        let window = self.window.saturating_mul(windows).min(LARGEST_WINDOW);
         options
             .max_concurrent_streams(self.streams)
             .max_header_list_size(self.header_list())
-            .max_pending_accept_reset_streams(UNSEEN_RESETS)
+            .max_pending_accept_reset_streams(unseen)
             // In the life of a connection: what a client of good will never has.
             .max_local_error_reset_streams(Some(resets))
             .max_send_buffer_size(SEND_BUFFER)
             .initial_window_size(self.window)
-            .initial_connection_window_size(self.window.saturating_mul(WINDOWS));
+            .initial_connection_window_size(window);
         options
     }
 

@@ -323,6 +323,7 @@ pub fn acceptor(
     let http2 = Http2 {
         clear: settings.h2c,
         limits: settings.http2.clone(),
+        shared: settings.http2.shared(),
         metrics: edge.metrics.http2.clone(),
     };
     Acceptor::new(Parts {

@@ -16,11 +16,11 @@ pub struct Http2Args {
     pub h2_max_streams: Option<String>,
     /// Most requests that a client may call off on one connection within a minute; and in its life, that
     /// it may have us call off by breaking the rules. One more, and the connection ends
-    /// (ENHANCE_YOUR_CALM). [default: 500]
+    /// (ENHANCE_YOUR_CALM). A hundred times as many on a connection of --trusted-proxies. [default: 500]
     #[arg(long, env = "NOGOO9_H2_MAX_RESETS", value_name = "N")]
     pub h2_max_resets: Option<String>,
     /// Most frames a second that carry nothing (PING, SETTINGS, PRIORITY, window updates for nothing),
-    /// on average over ten; then the same. [default: 1000]
+    /// on average over ten; then the same, of --trusted-proxies, too. [default: 1000]
     #[arg(long, env = "NOGOO9_H2_MAX_CONTROL_FRAMES", value_name = "N")]
     pub h2_max_control_frames: Option<String>,
     /// How long a connection may be open without a request. [default: 180]
@@ -31,7 +31,7 @@ pub struct Http2Args {
     #[arg(long, env = "NOGOO9_H2_PING", value_name = "SECONDS")]
     pub h2_ping: Option<String>,
     /// Bytes of one upload that wait in memory at most, while its workspace takes none; four times that
-    /// for all of one connection. [default: 262144]
+    /// for all of one connection, and no less than for each of one of --trusted-proxies. [default: 262144]
     #[arg(long, env = "NOGOO9_H2_WINDOW", value_name = "BYTES")]
     pub h2_window: Option<String>,
 }
@@ -71,6 +71,7 @@ impl Http2Args {
             idle: idle?,
             ping: ping?,
             window: window?,
+            shared: false,
         })
     }
 }

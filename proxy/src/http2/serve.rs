@@ -1,9 +1,9 @@
 //! The loop over one connection.
 
-use super::Http2;
+use super::Limits;
 use super::meter::Excess;
 use super::metered::{Heard, Metered};
-use super::metrics::{End, HeadLabels, Open};
+use super::metrics::{End, HeadLabels, Http2Metrics, Open};
 use super::stream;
 use crate::accept::head::Unacceptable;
 use crate::metrics::By;
@@ -32,20 +32,20 @@ const BEGIN: Duration = Duration::from_secs(10);
 const PONG: Duration = Duration::from_secs(20);
 /// Longest wait for a client to take its GOAWAY and leave.
 const LEAVE: Duration = Duration::from_secs(5);
-/// Requests on one connection that are none. Pingora's own bound, which its own loop has.
-const MALFORMED: u32 = 32;
 /// How many times the streams that may be open may be under way: those that a client called off count
 /// for nothing in HTTP/2, and end here a moment later.
 const UNDER_WAY: usize = 2;
 
 /// Serves a connection until it ends. Never longer than [`LEAVE`] after it has lost its right to.
-pub async fn serve<A>(app: &Arc<A>, stream: Stream, mut shutdown: ShutdownWatch, http2: &Http2)
-where
+pub async fn serve<A>(
+    app: &Arc<A>,
+    stream: Stream,
+    mut shutdown: ShutdownWatch,
+    limits: &Limits,
+    metrics: &Http2Metrics,
+) where
     A: HttpServerApp + Send + Sync + 'static,
 {
-    let Http2 {
-        limits, metrics, ..
-    } = http2;
     let _open = Open::new(metrics);
     let digest = Arc::new(Digest {
         ssl_digest: stream.get_ssl_digest(),
@@ -141,7 +141,7 @@ where
             }
             Ok(Some(H2Accept::Rejected)) => {
                 malformed += 1;
-                if malformed >= MALFORMED {
+                if malformed >= limits.malformed() {
                     break End::Malformed;
                 }
             }
@@ -278,7 +278,6 @@ impl Drop for Guard {
 #[cfg(test)]
 mod tests {
     use super::super::meter::{Meter, PREFACE, Rates, kind};
-    use super::super::{Http2Metrics, Limits};
     use super::*;
     use crate::accept::head::Bounds;
     use pingora::apps::ReusedHttpStream;
@@ -376,17 +375,16 @@ mod tests {
             idle: LONG,
             ping: Duration::ZERO,
             window: 65_535,
-        };
-        let http2 = Http2 {
-            clear: true,
-            limits,
-            metrics: Http2Metrics::default(),
+            shared: false,
         };
         let (said, mut says) = mpsc::unbounded_channel();
         let app = Arc::new(Stuck(said));
         let (served, client) = tokio::io::duplex(64 * 1024);
         let (_leave, leaving) = tokio::sync::watch::channel(false);
-        let serving = async move { serve(&app, Box::new(served), leaving, &http2).await };
+        let serving = async move {
+            let metrics = Http2Metrics::default();
+            serve(&app, Box::new(served), leaving, &limits, &metrics).await;
+        };
         let serving = tokio::spawn(serving);
         let (mut requests, connection) = h2::client::handshake(client).await.unwrap();
         let connection = tokio::spawn(connection);

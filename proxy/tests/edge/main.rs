@@ -33,6 +33,7 @@ mod hostile;
 mod hostile_pods;
 mod http2;
 mod http2_attacks;
+mod http2_balancer;
 mod http2_pods;
 mod http2_smuggling;
 mod hygiene;
