@@ -7,6 +7,7 @@ mod claim;
 mod context;
 mod downstream;
 mod follow;
+mod judge;
 mod line;
 mod listen;
 mod peer;
@@ -140,34 +141,10 @@ impl ProxyHttp for Edge {
         if self.is_too_large(session.req_header()) {
             return self.reply(session, ctx, &Reply::too_large()).await;
         }
-        let mut decision = self
-            .gate
-            .decide(session.req_header(), self.clock.now(), false);
-        match decision {
-            Decision::FetchKeys => {
-                self.gate.auth.bearers().refetch().await;
-                decision = self
-                    .gate
-                    .decide(session.req_header(), self.clock.now(), true);
-            }
-            Decision::AskPersonal => {
-                decision = self.proven(session.req_header(), ctx.client).await;
-            }
-            _ => {}
-        }
-        if let Decision::AskSession(stale) = &decision {
-            let request = session.req_header();
-            let known = match self.ask_session(request, ctx, stale).await {
-                Ok(known) => known,
-                Err(reply) => return self.reply(session, ctx, &reply).await,
-            };
-            decision = self.gate.decide_session(request, self.clock.now(), known);
-        }
-        if let Some(over) = self.in_passing(session.req_header(), ctx, &decision) {
-            decision = self
-                .gate
-                .decide_session(session.req_header(), self.clock.now(), over);
-        }
+        let decision = match self.decide(session.req_header(), ctx).await {
+            Ok(decision) => decision,
+            Err(reply) => return self.reply(session, ctx, &reply).await,
+        };
         match decision {
             Decision::Reply(reply) => {
                 let reply = self.turned_away(session.req_header(), ctx, reply);
@@ -419,7 +396,10 @@ impl ProxyHttp for Edge {
         if session.response_written().is_some() {
             return gone;
         }
-        let reply = self.over_reply(session.req_header(), ctx);
+        let reply = match ctx.turned_away.take() {
+            Some(reply) => Some(reply),
+            None => self.over_reply(session.req_header(), ctx),
+        };
         let reply = reply.unwrap_or_else(|| self.failure_reply(e, ctx));
         ctx.status = reply.status.as_u16();
         // The connection ends with this, and the client is to know.

@@ -46,7 +46,7 @@ impl Edge {
         session: &mut Session,
         ctx: &mut Context,
         mut opened: Opened,
-        place: Option<Place>,
+        mut place: Option<Place>,
     ) -> pingora::Result<bool> {
         let kind = if opened.websocket {
             Kind::Socket
@@ -71,48 +71,71 @@ impl Edge {
             };
             return self.socket(session, ctx, opened, search).await;
         }
-        // Before it is picked: what changes later is looked at later.
-        let judged = self.judged(&opened);
-        let picked = self
-            .pick(
-                session.as_downstream_mut(),
-                &mut opened,
-                &mut attempts,
-                &mut patience,
-                place,
-                ctx.client,
-            )
-            .await;
-        match picked {
-            Picked::Pod(backend, entered) => {
-                // Once, however often it will be tried.
-                opened.workspace.repeats.earn();
-                self.repeats.earn();
-                let least = self.clock.now().saturating_add(LEAST_ANSWER);
-                let expires = self.ends(&opened.caller).max(least);
-                let fresh_until = opened.caller.fresh_until;
-                let look_at = fresh_until.map(|until| until.saturating_sub(RENEW_AHEAD));
-                ctx.hop = Hop::Pod(Box::new(PodHop {
-                    opened,
-                    attempts,
-                    patience,
-                    expires,
-                    look_at,
-                    judged,
-                    personal: self.watched(session.req_header()),
-                    line: None,
-                    body_line: None,
-                    until_closed: false,
-                    repeats: 0,
-                    missed: false,
-                    next: Some((backend, entered)),
-                    current: None,
-                }));
-                self.watch_body(session, ctx);
-                Ok(false)
+        let (backend, entered, judged) = loop {
+            // Before it is picked: what changes later is looked at later.
+            let judged = self.judged(&opened);
+            let picked = self
+                .pick(
+                    session.as_downstream_mut(),
+                    &mut opened,
+                    &mut attempts,
+                    &mut patience,
+                    place.take(),
+                    ctx.client,
+                )
+                .await;
+            let (backend, entered, held) = match picked {
+                Picked::Pod {
+                    backend,
+                    entered,
+                    held,
+                } => (backend, entered, held),
+                other => return self.not_served(session, ctx, &opened, &other).await,
+            };
+            if !held {
+                break (backend, entered, judged);
             }
-            other => self.not_served(session, ctx, &opened, &other).await,
-        }
+            let anew = match self.judge_again(session.req_header(), ctx).await {
+                Ok(anew) => anew,
+                Err(reply) => return self.reply(session, ctx, &reply).await,
+            };
+            let same = anew.is_for_what(&opened);
+            opened = anew;
+            if same {
+                break (backend, entered, judged);
+            }
+        };
+        // Once, however often it will be tried.
+        opened.workspace.repeats.earn();
+        self.repeats.earn();
+        let (expires, look_at) = self.terms(&opened.caller);
+        ctx.hop = Hop::Pod(Box::new(PodHop {
+            opened,
+            attempts,
+            patience,
+            expires,
+            look_at,
+            judged,
+            personal: self.watched(session.req_header()),
+            line: None,
+            body_line: None,
+            until_closed: false,
+            repeats: 0,
+            missed: false,
+            next: Some((backend, entered)),
+            current: None,
+        }));
+        self.watch_body(session, ctx);
+        Ok(false)
+    }
+
+    /// When an answer to `caller` that begins now ends at the latest, and when its session is to be looked
+    /// at, if that is renewed.
+    pub(super) fn terms(&self, caller: &Verified) -> (UnixSeconds, Option<UnixSeconds>) {
+        let least = self.clock.now().saturating_add(LEAST_ANSWER);
+        let look_at = caller.fresh_until;
+        let look_at = look_at.map(|until| until.saturating_sub(RENEW_AHEAD));
+        (self.ends(caller).max(least), look_at)
     }
 
     /// When a socket or stream of `caller` ends that begins now. A browser session is asked about all

@@ -30,6 +30,8 @@ pub struct Context {
     pub(super) client: Option<IpAddr>,
     /// Why there is no pod.
     pub(super) failure: Option<Failure>,
+    /// Its answer, if it was turned away once it had been held.
+    pub(super) turned_away: Option<Reply>,
     /// Status that the proxy itself answered with; 0: it did not.
     pub(super) status: u16,
     /// Informational answers so far.
@@ -152,6 +154,7 @@ impl Context {
             hop: Hop::None,
             client: None,
             failure: None,
+            turned_away: None,
             status: 0,
             informed: 0,
             tunnelled: false,

@@ -34,31 +34,9 @@ impl Edge {
         session: &mut Session,
         ctx: &mut Context,
     ) -> pingora::Result<Box<HttpPeer>> {
+        self.pick_another(session, ctx).await?;
         match &mut ctx.hop {
             Hop::Pod(hop) => {
-                if hop.next.is_none() {
-                    let picked = self
-                        .pick(
-                            session.as_downstream_mut(),
-                            &mut hop.opened,
-                            &mut hop.attempts,
-                            &mut hop.patience,
-                            None,
-                            ctx.client,
-                        )
-                        .await;
-                    match picked {
-                        Picked::Pod(backend, entered) => hop.next = Some((backend, entered)),
-                        other => {
-                            ctx.failure = other.failure();
-                            if ctx.failure == Some(Failure::NotTheirs) {
-                                let (caller, id) = (&hop.opened.caller, &hop.opened.workspace.id);
-                                self.not_theirs(session.req_header(), ctx.client, caller, id);
-                            }
-                            return Error::err_in(ErrorType::HTTPStatus(503));
-                        }
-                    }
-                }
                 let Some((backend, entered)) = hop.next.take() else {
                     return Error::err_in(ErrorType::InternalError);
                 };
@@ -75,6 +53,58 @@ impl Edge {
                 None => Error::err_in(ErrorType::HTTPStatus(503)),
             },
             Hop::None => Error::err_in(ErrorType::InternalError),
+        }
+    }
+
+    /// Picks a pod for a request that needs another one.
+    async fn pick_another(&self, session: &mut Session, ctx: &mut Context) -> pingora::Result<()> {
+        loop {
+            let Hop::Pod(hop) = &mut ctx.hop else {
+                return Ok(());
+            };
+            if hop.next.is_some() {
+                return Ok(());
+            }
+            // What ends while it is held is answered, and not cut off.
+            let sends = hop.body_line.take().is_some();
+            let picked = self
+                .pick(
+                    session.as_downstream_mut(),
+                    &mut hop.opened,
+                    &mut hop.attempts,
+                    &mut hop.patience,
+                    None,
+                    ctx.client,
+                )
+                .await;
+            let (backend, entered, held) = match picked {
+                Picked::Pod {
+                    backend,
+                    entered,
+                    held,
+                } => (backend, entered, held),
+                other => {
+                    ctx.failure = other.failure();
+                    if ctx.failure == Some(Failure::NotTheirs) {
+                        let (caller, id) = (&hop.opened.caller, &hop.opened.workspace.id);
+                        self.not_theirs(session.req_header(), ctx.client, caller, id);
+                    }
+                    return Error::err_in(ErrorType::HTTPStatus(503));
+                }
+            };
+            let same = !held
+                || match self.is_let_on(session, ctx).await {
+                    Some(same) => same,
+                    None => return Error::err_in(ErrorType::HTTPStatus(401)),
+                };
+            if let Hop::Pod(hop) = &mut ctx.hop
+                && same
+            {
+                hop.next = Some((backend, entered));
+            }
+            if sends {
+                self.watch_body(session, ctx);
+            }
         }
     }
 

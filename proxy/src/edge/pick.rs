@@ -21,7 +21,12 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(super) enum Picked {
     /// This one; the request is entered as open on it.
-    Pod(Arc<Backend>, Entered),
+    Pod {
+        backend: Arc<Backend>,
+        entered: Entered,
+        /// Whether it was held before: then it is judged once more.
+        held: bool,
+    },
     /// None.
     None(Failure),
 }
@@ -29,7 +34,7 @@ pub(super) enum Picked {
 impl Picked {
     pub(super) fn failure(&self) -> Option<Failure> {
         match self {
-            Self::Pod(..) => None,
+            Self::Pod { .. } => None,
             Self::None(failure) => Some(failure.clone()),
         }
     }
@@ -139,10 +144,15 @@ impl Edge {
                     if follows.is_some_and(|it| !self.still(opened, &route, &it)) {
                         continue;
                     }
-                    if place.is_some() {
+                    let held = place.is_some();
+                    if held {
                         self.held(HoldEnd::Served);
                     }
-                    return Picked::Pod(backend, entered);
+                    return Picked::Pod {
+                        backend,
+                        entered,
+                        held,
+                    };
                 }
                 Next::Hold => {
                     let held = match &mut place {

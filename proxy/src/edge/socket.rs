@@ -100,10 +100,25 @@ impl Edge {
                     client,
                 )
                 .await;
-            let (backend, entered) = match picked {
-                Picked::Pod(backend, entered) => (backend, entered),
+            let (backend, entered, held) = match picked {
+                Picked::Pod {
+                    backend,
+                    entered,
+                    held,
+                } => (backend, entered, held),
                 other => return self.not_served(session, ctx, &opened, &other).await,
             };
+            if held {
+                let anew = match self.judge_again(session.req_header(), ctx).await {
+                    Ok(anew) => anew,
+                    Err(reply) => return self.reply(session, ctx, &reply).await,
+                };
+                let same = anew.is_for_what(&opened);
+                opened = anew;
+                if !same {
+                    continue;
+                }
+            }
             let Some(address) = opened.address(&backend) else {
                 return Error::err_in(ErrorType::InternalError);
             };

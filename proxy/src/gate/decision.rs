@@ -145,6 +145,12 @@ impl Opened {
         may_open(&self.caller, route, self.mode, self.extra.as_ref())
     }
 
+    /// Whether it leads to the same port of the same workspace.
+    #[must_use]
+    pub fn is_for_what(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.workspace, &other.workspace) && self.extra == other.extra
+    }
+
     /// Whether the caller owns it.
     #[must_use]
     pub fn is_owner(&self, route: &Route) -> bool {

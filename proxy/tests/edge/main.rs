@@ -38,6 +38,7 @@ mod http2_pods;
 mod http2_smuggling;
 mod hygiene;
 mod informational;
+mod judged;
 mod large_heads;
 mod limits;
 mod origins;

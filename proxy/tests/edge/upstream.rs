@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use axum::serve::ListenerExt as _;
 use axum::{Json, Router};
+use nogoo9_model::personal_token;
 use nogoo9_model::renew::{self, Answer, Answers, Held, Question};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -57,6 +58,8 @@ struct Sessions {
 struct Told {
     answers: HashMap<String, (u16, String)>,
     questions: Vec<String>,
+    /// Whom access tokens speak for; `None`: none counts.
+    bearer: Option<String>,
 }
 
 impl Upstream {
@@ -88,6 +91,7 @@ impl Upstream {
             .route("/.nogoo9/absent/{id}", any(tell))
             .route("/.nogoo9/start/{id}", any(tell))
             .route(renew::PATH, post(renewed))
+            .route(personal_token::PATH, get(proven))
             .fallback(any(echo))
             .with_state(shared);
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -120,6 +124,11 @@ impl Upstream {
             serving: Mutex::new(Some((runtime, listening))),
             _reserved: reserved,
         }
+    }
+
+    /// Has all access tokens speak for that user, or none count.
+    pub(crate) fn knows_bearer(&self, user: Option<&str>) {
+        self.told.lock().unwrap().bearer = user.map(ToOwned::to_owned);
     }
 
     /// Requests that arrived.
@@ -214,6 +223,19 @@ async fn tell(State(shared): State<Shared>, Path(id): Path<String>, request: Req
         .unwrap_or((404, String::new()));
     let status = StatusCode::from_u16(status).unwrap();
     (status, [("content-type", "application/json")], body).into_response()
+}
+
+/// Says whom an access token speaks for.
+async fn proven(State(shared): State<Shared>) -> Response {
+    let bearer = shared.told.lock().unwrap().bearer.clone();
+    let Some(sub) = bearer else {
+        return StatusCode::UNAUTHORIZED.into_response();
+    };
+    let caller = serde_json::json!({"sub": sub, "roles": ["user"], "role": "user", "scopes": null});
+    let proven = serde_json::json!({
+        "version": personal_token::VERSION, "caller": caller, "expires": i64::from(u32::MAX),
+    });
+    Json(proven).into_response()
 }
 
 /// Says what it was told to say of sessions.
