@@ -135,3 +135,41 @@ async fn what_waited_for_its_workspace_is_judged_too() {
     assert!(still_in.answer().await.text().starts_with("app\nPOST /x\n"));
     assert_eq!(app.requests(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_whose_origin_is_named_no_more_by_then_is_nobodys() {
+    const APP: &str = "https://app.example.org";
+    let stage = Stage::with(&LONG).await;
+    let old = Upstream::start("old").await;
+    let pod = Spec::new("old", "dev", 1, old.address);
+    let uid = stage
+        .cluster
+        .run(&pod.with(&[("allow-origins", APP)]))
+        .await;
+    stage.routed("dev", Some(&uid)).await;
+    let cookie = stage.cookie_on("alice", HOST);
+    let headers = [
+        ("Cookie", cookie.as_str()),
+        ("Origin", APP),
+        ("Sec-Fetch-Site", "cross-site"),
+        ("Sec-Fetch-Mode", "cors"),
+        ("Content-Length", "4"),
+    ];
+    let post = async || {
+        let mut connection = Connection::open(stage.address).await;
+        let head = request("POST", HOST, "/x", &headers);
+        connection.send(format!("{head}body")).await;
+        connection
+    };
+    assert_eq!(post().await.answer().await.status, 200);
+    stage.cluster.quiesce("old").await;
+    stage.routed("dev", None).await;
+    let mut held = post().await;
+    let mut own = stage.begin("POST", "dev", "/own", "body").await;
+    stage.held(2).await;
+    let (new, _) = stage.serving("new", "dev", 2).await;
+    assert_eq!(held.answer().await.status, 401);
+    assert_eq!(post().await.answer().await.status, 401);
+    assert!(own.answer().await.text().starts_with("new\nPOST /own\n"));
+    assert_eq!((old.requests(), new.requests()), (1, 1));
+}
