@@ -15,7 +15,7 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use pingora::http::RequestHeader;
 
 pub use address::Mapping;
-pub use answer::{add_cookie, from_pod, let_read};
+pub use answer::{add_cookie, from_pod, let_read, let_read_ours};
 pub use origin::Origin;
 pub use pod::towards_pod;
 pub use size::{fit, fit_trailers};

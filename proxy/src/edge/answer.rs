@@ -6,6 +6,7 @@ use super::pick::{Picked, Search};
 use crate::busy::Busy;
 use crate::dial::Attempts;
 use crate::gate::{Opened, target};
+use crate::headers::let_read_ours;
 use crate::hold::{Patience, Place};
 use crate::metrics::{HoldEnd, HoldLabels};
 use crate::reply::{Html, Reply, TRANSPORT_SECURITY};
@@ -226,6 +227,9 @@ impl Edge {
         let bodiless = session.req_header().method == Method::HEAD || reply.body.is_empty();
         let mut head = reply.head()?;
         self.secure_transport(&mut head)?;
+        if let Some(origin) = self.gate.reader_of_ours(session.req_header()) {
+            let_read_ours(&mut head, origin)?;
+        }
         session.write_response_header(head, bodiless).await?;
         if !bodiless {
             session

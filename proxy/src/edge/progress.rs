@@ -6,6 +6,7 @@ use super::absent::gone;
 use super::context::Context;
 use crate::ask::{ANSWER, AskError};
 use crate::gate::{Asked, Opened};
+use crate::headers::let_read_ours;
 use crate::hold::{Full, PAGE_AFTER, Place, Woken, wait_for};
 use crate::reply::{Html, Reply, Told};
 use crate::table::{Route, Status};
@@ -73,6 +74,9 @@ impl Edge {
             .with("x-accel-buffering", "no")
             .endless_head()?;
         self.secure_transport(&mut head)?;
+        if let Some(origin) = self.gate.reader_of_ours(session.req_header()) {
+            let_read_ours(&mut head, origin)?;
+        }
         match session.req_header().version {
             _ if bodiless => {}
             Version::HTTP_11 => head.insert_header(TRANSFER_ENCODING, "chunked")?,

@@ -2,9 +2,9 @@
 //! `allow-origins`, and on the hosts of its extra ports those of its own host. Whose cookies count, what
 //! their preflights are answered, and what they may read.
 
-use super::{Extra, Gate, Opened, may_open};
+use super::{Extra, Gate, Opened, host_of, may_open};
 use crate::reply::Reply;
-use crate::route::{Mode, Place};
+use crate::route::{Mode, Place, Target};
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
@@ -88,10 +88,32 @@ impl Gate {
         if place.mode == Mode::Path || request.method != Method::OPTIONS {
             return None;
         }
+        preflight(request, self.any_reader(request, place)?)
+    }
+
+    /// The origin of another page that may read what the edge itself answers: that it is to sign in, or to
+    /// come again. The rule is that of preflights, since the answer comes before it is known whether there
+    /// is such a workspace, and must not tell.
+    #[must_use]
+    pub fn reader_of_ours<'a>(&self, request: &'a RequestHeader) -> Option<&'a str> {
+        // First what costs nothing: most requests name none.
+        if !request.headers.contains_key(ORIGIN) {
+            return None;
+        }
+        match self.router.target(host_of(request), request.uri.path()) {
+            Target::Workspace(place) if place.mode == Mode::Host => {
+                self.any_reader(request, &place)
+            }
+            _ => None,
+        }
+    }
+
+    /// The origin that a request names, if it is one that any workspace names, or, on the host of an extra
+    /// port, that of the workspace's own.
+    fn any_reader<'a>(&self, request: &'a RequestHeader, place: &Place<'_>) -> Option<&'a str> {
         let origin = named_origin(&request.headers)?;
         let own = self.own_origin(request, place.port.as_deref(), &place.id);
-        let answered = own.is_some() || self.table.names_origin(origin);
-        answered.then(|| preflight(request, origin))?
+        (own.is_some() || self.table.names_origin(origin)).then_some(origin)
     }
 
     /// The origin of another page that sent the request, if the workspace lets it read the answer.

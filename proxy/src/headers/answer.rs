@@ -3,9 +3,9 @@
 
 use super::address::Mapping;
 use http::header::{
-    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONNECTION,
-    CONTENT_LENGTH, CONTENT_LOCATION, LINK, LOCATION, REFRESH, SET_COOKIE, TRANSFER_ENCODING,
-    UPGRADE, VARY,
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS,
+    CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_LOCATION, LINK, LOCATION, REFRESH,
+    SET_COOKIE, TRANSFER_ENCODING, UPGRADE, VARY,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use nogoo9_identity::cookie;
@@ -139,6 +139,17 @@ pub fn let_read(response: &mut ResponseHeader, origin: &str) -> pingora::Result<
     response.insert_header(ACCESS_CONTROL_ALLOW_CREDENTIALS, "true")?;
     response.append_header(VARY, "Origin")?;
     Ok(())
+}
+
+/// Lets a page of `origin` read an answer of ours, and in it what a script cannot see otherwise: when to
+/// come again, and by what to prove who it is.
+pub fn let_read_ours(response: &mut ResponseHeader, origin: &str) -> pingora::Result<()> {
+    if response.headers.contains_key(ACCESS_CONTROL_ALLOW_ORIGIN) {
+        return Ok(());
+    }
+    let_read(response, origin)?;
+    let names = "Retry-After, WWW-Authenticate";
+    response.insert_header(ACCESS_CONTROL_EXPOSE_HEADERS, names)
 }
 
 /// Adds a cookie of ours, and sees to it that no shared cache keeps what it comes with.

@@ -174,6 +174,73 @@ async fn a_workspace_may_let_pages_of_named_origins_in() {
     assert_eq!(by_path.status, 401);
 }
 
+/// That it is to sign in, or to come again: else a script sees nothing but a network error.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_is_named_reads_what_the_edge_itself_answers() {
+    let stage = Stage::with(&["--hold-timeout", "1"]).await;
+    let (app, web) = (Upstream::start("app").await, Upstream::start("web").await);
+    let docs = format!("http://docs.{CONSOLE}");
+    let number = web.address.port().to_string();
+    let annotations = [("allow-origins", docs.as_str()), ("api.web.port", &number)];
+    let pod = Spec::new("app", "dev", 1, app.address).with(&annotations);
+    let uid = stage.cluster.run(&pod).await;
+    stage.routed("dev", Some(&uid)).await;
+    app.kill();
+    web.kill();
+    let reads = |answer: &Answer, origin: Option<&str>, what: &str| {
+        assert_eq!(
+            answer.header("access-control-allow-origin"),
+            origin,
+            "{what}"
+        );
+        let with_it = origin.map(|_| "true");
+        let credentials = answer.header("access-control-allow-credentials");
+        assert_eq!(credentials, with_it, "{what}");
+        let exposed = answer.header("access-control-expose-headers");
+        let exposed = exposed.is_some_and(|names| names.contains("Retry-After"));
+        assert_eq!(exposed, origin.is_some(), "{what}");
+    };
+    let own = format!("http://dev.{CONSOLE}");
+    let evil = format!("http://evil.{CONSOLE}");
+    let dev = format!("dev.{CONSOLE}");
+    let port = format!("web--dev.{CONSOLE}");
+    for (host, origin) in [(&dev, &docs), (&port, &docs), (&port, &own)] {
+        let cookie = stage.cookie_on("alice", host);
+        let by = [("Origin", origin.as_str()), ("Sec-Fetch-Site", "same-site")];
+        let [named, site] = by;
+        let signed_in = [named, site, ("Cookie", cookie.as_str())];
+        let held = stage.ask("POST", host, "/x", &signed_in).await;
+        assert_eq!((held.status, held.header("retry-after")), (503, Some("5")));
+        reads(&held, Some(origin), host);
+        let stranger = stage.ask("POST", host, "/x", &by).await;
+        assert_eq!(stranger.status, 401);
+        reads(&stranger, Some(origin), host);
+        assert!(stranger.header("vary").unwrap().contains("Origin"));
+    }
+    // The same where there is no workspace, so that nobody learns whether there is, and which names whom.
+    let none = format!("none.{CONSOLE}");
+    let by = [("Origin", docs.as_str()), ("Sec-Fetch-Site", "same-site")];
+    let (here, elsewhere) = (
+        stage.ask("POST", &dev, "/x", &by).await.timeless(),
+        stage.ask("POST", &none, "/x", &by).await.timeless(),
+    );
+    assert_eq!(here.headers.len(), elsewhere.headers.len());
+    reads(&elsewhere, Some(&docs), "elsewhere");
+    // Nobody else, and not in path mode.
+    for (host, path, origin) in [
+        (dev.as_str(), "/x", evil.as_str()),
+        (&dev, "/x", "null"),
+        (&dev, "/x", &format!("http://web--dev.{CONSOLE}")),
+        (&none, "/x", &evil),
+        (CONSOLE, "/route/dev/x", &docs),
+    ] {
+        let by = [("Origin", origin), ("Sec-Fetch-Site", "same-site")];
+        let answer = stage.ask("POST", host, path, &by).await;
+        assert_eq!(answer.status, 401);
+        reads(&answer, None, origin);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_workspace_names_is_its_users_alone() {
     let stage = Stage::start().await;
