@@ -132,16 +132,27 @@ impl Mapping<'_> {
             scheme if scheme.eq_ignore_ascii_case(b"https") => b":443",
             _ => return None,
         };
+        // Without a scheme it has that of where it is read: the pod knows of http alone.
+        let pods_port = if scheme.is_empty() {
+            b":80"
+        } else {
+            default_port
+        };
         let end = after
             .iter()
             .position(|byte| matches!(byte, b'/' | b'?' | b'#' | b'\\'))
             .unwrap_or(after.len());
         let (authority, path) = after.split_at_checked(end)?;
-        let authority = authority.strip_suffix(default_port).unwrap_or(authority);
-        let own = authority.eq_ignore_ascii_case(self.host.as_bytes())
-            || authority == self.pod.as_bytes();
+        let own = plain(authority, default_port)
+            .eq_ignore_ascii_case(plain(self.host.as_bytes(), default_port))
+            || plain(authority, pods_port) == plain(self.pod.as_bytes(), pods_port);
         own.then_some(path)
     }
+}
+
+/// An authority without the port that its scheme has anyway.
+fn plain<'a>(authority: &'a [u8], default_port: &[u8]) -> &'a [u8] {
+    authority.strip_suffix(default_port).unwrap_or(authority)
 }
 
 #[cfg(test)]
@@ -199,6 +210,28 @@ mod tests {
         };
         let with_port = text(public.address(b"https://paths.example.net:443/x"));
         assert_eq!(with_port.as_deref(), Some("/route/dev/x"));
+    }
+
+    #[test]
+    fn a_pod_need_not_name_the_port_that_goes_without_saying() {
+        for (pod, address, own) in [
+            ("10.0.0.1:80", "http://10.0.0.1/x", true),
+            ("10.0.0.1:80", "http://10.0.0.1:80/x", true),
+            ("10.0.0.1:80", "//10.0.0.1/x", true),
+            ("10.0.0.1:80", "//10.0.0.1:80/x", true),
+            ("10.0.0.1:80", "https://10.0.0.1/x", false),
+            ("10.0.0.1:443", "https://10.0.0.1/x", true),
+            ("10.0.0.1:443", "https://10.0.0.1:443/x", true),
+            ("10.0.0.1:443", "http://10.0.0.1/x", false),
+            ("10.0.0.1:3000", "http://10.0.0.1/x", false),
+            ("10.0.0.1:8080", "http://10.0.0.1:80/x", false),
+            ("[fd00::1]:80", "http://[fd00::1]/x", true),
+            ("[fd00::1]:80", "http://[fd00::1]:80/x", true),
+        ] {
+            let mapped = text(Mapping { pod, ..MAPPING }.address(address.as_bytes()));
+            let expected = own.then_some("/route/dev/x");
+            assert_eq!(mapped.as_deref(), expected, "{address} of {pod}");
+        }
     }
 
     #[test]

@@ -425,3 +425,34 @@ async fn a_host_without_a_port_means_the_public_one() {
         );
     }
 }
+
+/// Ports that go without saying: a pod need not name them when it names itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_on_port_80_is_known_by_its_address_alone() {
+    let address: std::net::SocketAddr = "127.64.80.80:80".parse().unwrap();
+    if let Err(error) = std::net::TcpListener::bind(address) {
+        println!("not tried, since ports below 1024 are not for everybody here: {error}");
+        return;
+    }
+    let stage = Stage::start().await;
+    let app = Upstream::start_at("app", address).await;
+    let pod = Spec::new("app", "dev", 1, app.address).alone();
+    let uid = stage.cluster.run(&pod).await;
+    stage.routed("dev", Some(&uid)).await;
+    let cookie = stage.cookie_on("alice", CONSOLE);
+    let own = [
+        ("Cookie", cookie.as_str()),
+        ("Sec-Fetch-Site", "same-origin"),
+    ];
+    for own_address in ["http://127.64.80.80/x", "http://127.64.80.80:80/x"] {
+        let path = format!(
+            "/route/dev/answer?status=302&location={own_address}&content-location={own_address}\
+             &refresh=0;url%3D{own_address}&link=%3C{own_address}%3E"
+        );
+        let answer = stage.ask("GET", CONSOLE, &path, &own).await;
+        assert_eq!(answer.header("location"), Some("/route/dev/x"));
+        assert_eq!(answer.header("content-location"), Some("/route/dev/x"));
+        assert_eq!(answer.header("refresh"), Some("0;url=/route/dev/x"));
+        assert_eq!(answer.header("link"), Some("</route/dev/x>"));
+    }
+}
