@@ -1,6 +1,7 @@
 //! Answers that the proxy gives itself: pages, redirects and errors.
 
 mod absent;
+mod broken_off;
 mod html;
 mod limited;
 mod socket;

@@ -148,10 +148,15 @@ pub(super) fn pod_peer(
     let may_meet_its_end = peer.options.alpn == ALPN::H1;
     let unrepeatable = !request.method.is_safe() || hop.repeats > 0;
     if may_meet_its_end && unrepeatable && hop.opened.workspace.fresh.spend(Instant::now()) {
-        peer.group_key = own_key(backend.pool);
-        peer.options.idle_timeout = Some(Duration::ZERO);
+        take_own(&mut peer);
     }
     peer
+}
+
+/// Has a request take a connection of its own, which is not kept afterwards.
+pub(super) fn take_own(peer: &mut HttpPeer) {
+    peer.group_key = own_key(peer.group_key);
+    peer.options.idle_timeout = Some(Duration::ZERO);
 }
 
 /// The key of a pool that nothing else is in.

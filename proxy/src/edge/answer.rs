@@ -24,6 +24,9 @@ use pingora::{Error, ErrorSource, ErrorType};
 /// end, since clocks differ, and what was let in is answered in full.
 const LEAST_ANSWER: UnixSeconds = 60;
 
+/// Nobody knows where control is.
+pub(super) const NO_ADDRESS: ErrorType = ErrorType::HTTPStatus(503);
+
 /// A body that has turned out to be larger than it may be.
 pub(super) const TOO_LARGE: ErrorType = ErrorType::HTTPStatus(413);
 
@@ -189,10 +192,12 @@ impl Edge {
                 | ErrorType::ConnectError => Failure::TimedOut.reply(&hop.opened, &self.gate),
                 _ => Reply::bad_gateway(hop.opened.html),
             },
-            (Hop::Control { .. }, _) => Reply::unavailable(
+            (Hop::Control { .. }, _) if is_unreached(e) => Reply::unavailable(
                 ctx.html,
                 "The console is not reachable at the moment. Workspaces go on working.",
             ),
+            // It may have done what it was asked: whoever sends that again has it done twice.
+            (Hop::Control { .. }, _) => Reply::broken_off(ctx.html),
             (Hop::None, _) => Reply::unavailable(Html::No, "The request could not be handled."),
         }
     }
@@ -251,4 +256,17 @@ impl Edge {
     pub(super) fn held(&self, end: HoldEnd) {
         self.metrics.holds.get_or_create(&HoldLabels { end }).inc();
     }
+}
+
+/// Whether nothing was sent: there was nobody to connect to.
+fn is_unreached(e: &Error) -> bool {
+    matches!(
+        e.etype(),
+        ErrorType::ConnectTimedout
+            | ErrorType::ConnectRefused
+            | ErrorType::ConnectNoRoute
+            | ErrorType::ConnectError
+            | ErrorType::BindError
+            | ErrorType::SocketError
+    ) || *e.etype() == NO_ADDRESS
 }

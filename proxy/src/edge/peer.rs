@@ -2,10 +2,12 @@
 //! none.
 
 use super::Edge;
-use super::again::pod_peer;
+use super::again::{pod_peer, take_own};
+use super::answer::NO_ADDRESS;
 use super::context::{Context, Failure, Hop};
 use super::pick::Picked;
 use super::upstream::peer;
+use pingora::http::RequestHeader;
 use pingora::proxy::Session;
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorType};
@@ -18,8 +20,12 @@ const CONTROL_IDLE: Duration = Duration::from_secs(30);
 /// Longest silence of control: it answers everything within 40 s, and keeps its streams alive.
 const CONTROL_ANSWER: Duration = Duration::from_secs(60);
 
-fn control_peer(address: SocketAddr) -> HttpPeer {
+fn control_peer(request: &RequestHeader, address: SocketAddr) -> HttpPeer {
     let mut peer = peer(address, CONTROL_IDLE);
+    if !request.method.is_safe() {
+        // It is not to meet the end of a connection that control closes at this very moment.
+        take_own(&mut peer);
+    }
     peer.options.read_timeout = Some(CONTROL_ANSWER);
     // It is no application of somebody's: one that takes nothing hangs. While it is written to, its
     // answer is not waited for, so that has no bound of its own then.
@@ -49,8 +55,8 @@ impl Edge {
                 Ok(Box::new(peer))
             }
             Hop::Control { .. } => match self.control.address() {
-                Some(address) => Ok(Box::new(control_peer(address))),
-                None => Error::err_in(ErrorType::HTTPStatus(503)),
+                Some(address) => Ok(Box::new(control_peer(session.req_header(), address))),
+                None => Error::err_in(NO_ADDRESS),
             },
             Hop::None => Error::err_in(ErrorType::InternalError),
         }
@@ -154,8 +160,15 @@ mod tests {
 
     #[test]
     fn control_is_not_waited_for_as_a_pod_is() {
-        let options = control_peer(SocketAddr::from(([127, 0, 0, 1], 1))).options;
+        let peer = |method| {
+            let request = RequestHeader::build(method, b"/", None).unwrap();
+            control_peer(&request, SocketAddr::from(([127, 0, 0, 1], 1)))
+        };
+        let options = peer("GET").options;
         assert_eq!(options.read_timeout, Some(CONTROL_ANSWER));
         assert_eq!(options.write_timeout, Some(CONTROL_ANSWER));
+        // What must not be repeated takes no connection that others had.
+        assert_eq!(peer("GET").group_key, peer("HEAD").group_key);
+        assert_ne!(peer("POST").group_key, peer("POST").group_key);
     }
 }

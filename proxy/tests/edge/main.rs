@@ -20,6 +20,7 @@ mod client;
 mod cluster;
 mod configuration;
 mod conformance;
+mod console;
 mod cookies;
 mod ending;
 mod fidelity;
