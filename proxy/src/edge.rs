@@ -274,6 +274,9 @@ impl ProxyHttp for Edge {
         if !headers::fit(response)? {
             return Error::e_explain(ErrorType::InvalidHTTPHeader, "a head that is too large");
         }
+        if let Err(why) = headers::settle(response) {
+            return Error::e_explain(ErrorType::InvalidHTTPHeader, why);
+        }
         // Here, since Pingora makes chunks of such an answer.
         ctx.ends_with_connection(response);
         Self::holds_stream(response, ctx);
@@ -352,11 +355,15 @@ impl ProxyHttp for Edge {
     fn response_body_filter(
         &self,
         session: &mut Session,
-        _: &mut Option<Bytes>,
+        body: &mut Option<Bytes>,
         end_of_stream: bool,
         ctx: &mut Context,
     ) -> pingora::Result<Option<Duration>> {
         ctx.data();
+        if downstream::is_bodiless(session) {
+            // A pod that speaks HTTP/2 may send one all the same.
+            *body = None;
+        }
         if end_of_stream && self.was_cut_off(ctx) {
             return Error::e_explain(ErrorType::ConnectionClosed, "the pod is gone");
         }

@@ -5,6 +5,7 @@
 
 mod address;
 mod answer;
+mod framing;
 mod origin;
 mod pod;
 mod size;
@@ -16,6 +17,7 @@ use pingora::http::RequestHeader;
 
 pub use address::Mapping;
 pub use answer::{add_cookie, from_pod, let_read, let_read_ours};
+pub use framing::settle;
 pub use origin::Origin;
 pub use pod::towards_pod;
 pub use size::{fit, fit_trailers};
@@ -30,7 +32,7 @@ const VALUE: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b',');
 
 /// Beginnings of names by which proxies tell applications who is calling or where from. Compared in
 /// lower case with `-` for whatever is no letter or digit: CGI and its heirs turn all that into `_`.
-const CLAIMS: [&str; 43] = [
+const CLAIMS: [&str; 47] = [
     "x-user",
     "x-auth-user",
     "x-auth-email",
@@ -57,6 +59,10 @@ const CLAIMS: [&str; 43] = [
     "x-goog-authenticated-user-",
     "x-goog-iap-",
     "x-ms-client-principal",
+    "x-ms-token-",
+    "x-azure-clientip",
+    "x-envoy-external-",
+    "auth-user",
     "cf-access-",
     "tailscale-user-",
     "ssl-client-",
@@ -77,14 +83,17 @@ const CLAIMS: [&str; 43] = [
 ];
 
 /// What those begin with.
-const FIRST: &[u8] = b"xorctsfk";
+const FIRST: &[u8] = b"xorctsfkap";
 
 /// Likewise, whole names: what begins like them is applications' own.
-const WHOLE_CLAIMS: [&str; 7] = [
+const WHOLE_CLAIMS: [&str; 9] = [
+    // CGI and its heirs take it for the proxy that they shall ask ("httpoxy").
+    "proxy",
     "x-email",
     "x-forwarded",
     "x-group",
     "x-groups",
+    "x-jwt-assertion",
     "x-role",
     "x-roles",
     "x-sub",

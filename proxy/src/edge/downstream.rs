@@ -2,7 +2,7 @@
 
 use super::Edge;
 use crate::strict::{self, Flaw};
-use http::Version;
+use http::{Method, StatusCode, Version};
 use pingora::proxy::Session;
 use std::time::Duration;
 
@@ -23,6 +23,14 @@ pub(super) fn begin(session: &mut Session) {
 /// one.
 pub(super) fn end(session: &mut Session) {
     session.set_read_timeout(Some(REST));
+}
+
+/// Whether its answer has begun, and has no body (RFC 9110, section 6.4.1).
+pub(super) fn is_bodiless(session: &Session) -> bool {
+    let without = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED];
+    session.response_written().is_some_and(|head| {
+        without.contains(&head.status) || session.req_header().method == Method::HEAD
+    })
 }
 
 impl Edge {

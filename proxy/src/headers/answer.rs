@@ -4,8 +4,8 @@
 use super::address::Mapping;
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS,
-    CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_LOCATION, LINK, LOCATION, REFRESH,
-    SET_COOKIE, TRANSFER_ENCODING, UPGRADE, VARY,
+    CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_LOCATION, LINK, LOCATION,
+    PROXY_AUTHENTICATE, REFRESH, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, VARY,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use nogoo9_identity::cookie;
@@ -13,15 +13,23 @@ use pingora::http::ResponseHeader;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const PROXY_AUTHENTICATION_INFO: HeaderName = HeaderName::from_static("proxy-authentication-info");
+/// What a browser is to forget of the host.
+const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
 /// Where the source of a script or style is, for debuggers.
 const SOURCE_MAP: HeaderName = HeaderName::from_static("sourcemap");
 /// Answers without any of these are passed on as they are on a workspace's own host.
-const ONE_HOP: [HeaderName; 5] = [
+const ALTERED: [HeaderName; 10] = [
+    CLEAR_SITE_DATA,
     CONNECTION,
     KEEP_ALIVE,
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHENTICATION_INFO,
     PROXY_CONNECTION,
-    UPGRADE,
     SET_COOKIE,
+    TE,
+    TRAILER,
+    UPGRADE,
 ];
 
 /// Headers by which a page of one workspace would reach its siblings on a shared origin: workers and
@@ -29,7 +37,7 @@ const ONE_HOP: [HeaderName; 5] = [
 /// how the host is reached at all.
 const ORIGIN_WIDE: [HeaderName; 10] = [
     HeaderName::from_static("service-worker-allowed"),
-    HeaderName::from_static("clear-site-data"),
+    CLEAR_SITE_DATA,
     HeaderName::from_static("alt-svc"),
     HeaderName::from_static("strict-transport-security"),
     HeaderName::from_static("nel"),
@@ -55,7 +63,7 @@ pub fn from_pod(
     // On a host of its own, a pod that sees whole paths says what it means.
     let mapping = mapping.filter(|mapping| mapping.shared || mapping.stripped);
     if mapping.is_none()
-        && !ONE_HOP
+        && !ALTERED
             .iter()
             .any(|name| response.headers.contains_key(name))
     {
@@ -74,6 +82,10 @@ pub fn from_pod(
         let value = match mapping {
             Some(mapping) if mapping.shared && ORIGIN_WIDE.contains(name) => continue,
             _ if *name == SET_COOKIE => match set_cookie(value, mapping) {
+                Some(value) => value,
+                None => continue,
+            },
+            _ if *name == CLEAR_SITE_DATA => match of_this_host(value) {
                 Some(value) => value,
                 None => continue,
             },
@@ -110,7 +122,15 @@ fn is_for_this_hop(name: &HeaderName, named: &[HeaderName], status: StatusCode) 
         return status.is_informational();
     }
     let framing = *name == CONTENT_LENGTH || *name == TRANSFER_ENCODING;
-    *name == KEEP_ALIVE || *name == PROXY_CONNECTION || (!framing && named.contains(name))
+    let always = [
+        KEEP_ALIVE,
+        PROXY_AUTHENTICATE,
+        PROXY_AUTHENTICATION_INFO,
+        PROXY_CONNECTION,
+        TE,
+        TRAILER,
+    ];
+    always.contains(name) || (!framing && named.contains(name))
 }
 
 /// A header's value with the addresses in it mapped back.
@@ -128,6 +148,21 @@ fn mapped(name: &HeaderName, value: &HeaderValue, mapping: Mapping<'_>) -> Heade
     mapped
         .and_then(|mapped| HeaderValue::from_bytes(&mapped).ok())
         .unwrap_or_else(|| value.clone())
+}
+
+/// What a browser is to forget that is the host's alone: cookies are those of the whole site, the
+/// console's and other workspaces' among them (Clear Site Data, section 4.2.2).
+fn of_this_host(value: &HeaderValue) -> Option<HeaderValue> {
+    let mut kept: Vec<&[u8]> = Vec::new();
+    for kind in value.as_bytes().split(|byte| *byte == b',') {
+        match kind.trim_ascii() {
+            b"\"cookies\"" | b"" => {}
+            b"\"*\"" => kept.extend([&b"\"cache\""[..], b"\"storage\"", b"\"executionContexts\""]),
+            kind => kept.push(kind),
+        }
+    }
+    let kept = (!kept.is_empty()).then(|| kept.join(&b", "[..]))?;
+    HeaderValue::from_bytes(&kept).ok()
 }
 
 /// Lets a page of `origin` read the answer, unless the pod says itself who may.
@@ -256,6 +291,27 @@ fn nameless(pair: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_browser_forgets_what_is_the_hosts_alone() {
+        for (said, left) in [
+            ("\"cache\"", Some("\"cache\"")),
+            ("\"cookies\"", None),
+            ("", None),
+            (
+                "\"cookies\" ,\"storage\",, \"clientHints\"",
+                Some("\"storage\", \"clientHints\""),
+            ),
+            (
+                "\"*\"",
+                Some("\"cache\", \"storage\", \"executionContexts\""),
+            ),
+        ] {
+            let said = HeaderValue::from_str(said).unwrap();
+            let kept = of_this_host(&said);
+            assert_eq!(kept.as_ref().map(|kept| kept.to_str().unwrap()), left);
+        }
+    }
 
     #[test]
     fn what_comes_with_a_cookie_is_for_one_reader() {

@@ -68,6 +68,36 @@ const ATTACKS: &[(&str, &str, Seen)] = &[
         BadGateway,
     ),
     (
+        "equal-lengths",
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
+        BadGateway,
+    ),
+    (
+        "list-of-lengths",
+        "HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\n\r\nhello",
+        BadGateway,
+    ),
+    (
+        "coded-chunks",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        BadGateway,
+    ),
+    (
+        "chunks-of-chunks",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        BadGateway,
+    ),
+    (
+        "no-coding",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\nhello",
+        BadGateway,
+    ),
+    (
+        "chunks-in-1.0",
+        "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        BadGateway,
+    ),
+    (
         "bad-length",
         "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello",
         BadGateway,

@@ -79,6 +79,7 @@ const CHANGES: &[(&str, &[&str])] = &[
             "< connection differs",
             "< keep-alive gone",
             "< proxy-connection gone",
+            "< trailer gone",
             "< upgrade gone",
             "< x-named gone",
         ],
