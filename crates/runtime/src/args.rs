@@ -152,7 +152,8 @@ impl LimitArgs {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Logs")]
 pub struct TelemetryArgs {
-    /// What to log: a level, or levels by module, as in `info,nogoo9_proxy=debug`.
+    /// What to log: a level, or levels by module, as in `info,nogoo9_proxy=debug`. `pingora` says no
+    /// more than `info` unless it is named: its lines hold whole requests, credentials too.
     /// [default: info]
     #[arg(long, env = "NOGOO9_LOG", value_name = "FILTER")]
     pub log: Option<String>,

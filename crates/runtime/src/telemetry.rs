@@ -7,9 +7,11 @@ pub(crate) use queue::flush;
 use std::{io::IsTerminal as _, sync::Mutex};
 
 use queue::Queue;
-use tracing::{Subscriber, level_filters::LevelFilter};
+use tracing::{Level, Subscriber, level_filters::LevelFilter};
 use tracing_log::AsLog as _;
-use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, layer::SubscriberExt as _};
+use tracing_subscriber::filter::{EnvFilter, FilterExt as _, filter_fn};
+use tracing_subscriber::layer::{Filter, SubscriberExt as _};
+use tracing_subscriber::{Layer, Registry, fmt};
 
 /// Shape of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,13 +98,23 @@ impl Telemetry {
     }
 }
 
-fn parse(filter: &str) -> Result<EnvFilter, TelemetryError> {
-    EnvFilter::builder()
+/// Crates whose lines beyond `info` hold whole heads of requests, with the credentials in them.
+const TALKATIVE: &str = "pingora";
+
+/// A filter as it was written; what is talkative says no more than `info` unless it is named.
+fn parse<S: Subscriber>(filter: &str) -> Result<impl Filter<S> + use<S>, TelemetryError> {
+    let named = filter.contains(TALKATIVE);
+    let discreet = filter_fn(move |line| {
+        named || *line.level() <= Level::INFO || !line.target().starts_with(TALKATIVE)
+    });
+    let parsed = EnvFilter::builder()
         .parse(filter)
         .map_err(|e| TelemetryError::Filter {
             filter: filter.to_owned(),
             reason: e.to_string(),
-        })
+        })?;
+    // It has no bound of its own: the written one is the bound of both.
+    Ok(parsed.and(discreet.with_max_level_hint(LevelFilter::TRACE)))
 }
 
 fn set(subscriber: impl Subscriber + Send + Sync) -> Result<(), TelemetryError> {

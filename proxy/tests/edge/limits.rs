@@ -1,5 +1,6 @@
 //! Too much of what is forged, from one address; and whose address that is.
 
+use crate::client::Connection;
 use crate::cluster::Spec;
 use crate::eventually;
 use crate::proxy::{CONSOLE, Stage};
@@ -157,5 +158,44 @@ async fn who_may_not_open_it_leaves_a_record() {
              result=\"refused\" reason=\"not_theirs\" request=\"r-1%22%20who=%22alice\""
         );
         eventually(&record, || async { stage.log().contains(&record) }).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_credential_is_logged_however_much_is() {
+    const SECRETS: [&str; 4] = ["c00kie", "b34rer", "b4sic", "qu3ry"];
+    let (stage, _app) = stage(&["--log", "debug"]).await;
+    let host = format!("dev.{CONSOLE}");
+    let credentials = "Cookie: nogoo9=c00kie; app=c00kie\r\nAuthorization: Bearer b34rer\r\n\
+                       Proxy-Authorization: Basic b4sic\r\n";
+    for rest in [
+        "\r\n",
+        "X y: z\r\n\r\n",
+        "X: a\rb\r\n\r\n",
+        "Host: other\r\n\r\n",
+        "Content-Length: x\r\n\r\n",
+        "Transfer-Encoding: x\r\n\r\n",
+    ] {
+        let head = format!("GET /?token=qu3ry HTTP/1.1\r\nHost: {host}\r\n{credentials}{rest}");
+        let mut connection = Connection::open(stage.address).await;
+        connection.send(head).await;
+        let status = connection.answer().await.status;
+        assert!((400..500).contains(&status), "{rest:?}: {status}");
+    }
+    // One that is served, and is logged after all of them.
+    let cookie = stage.cookie_on("alice", &host);
+    let headers = [("Cookie", cookie.as_str()), ("X-App", "b34rer")];
+    assert_eq!(
+        stage
+            .ask("GET", &host, "/last?qu3ry", &headers)
+            .await
+            .status,
+        200
+    );
+    eventually("the line", || async { stage.log().contains("/last") }).await;
+    let log = stage.log();
+    assert!(log.contains("DEBUG"), "nothing beyond info was logged");
+    for secret in SECRETS {
+        assert!(!log.contains(secret), "{secret} in the log");
     }
 }
