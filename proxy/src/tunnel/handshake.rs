@@ -2,8 +2,8 @@
 
 use super::refusal::Body;
 use bytes::{Buf as _, Bytes, BytesMut};
-use http::header::{TRAILER, TRANSFER_ENCODING, UPGRADE};
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::header::{TRAILER, TRANSFER_ENCODING};
+use http::{HeaderName, HeaderValue, StatusCode, Version};
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::protocols::TcpKeepalive;
 use pingora::protocols::l4::ext::set_tcp_keepalive;
@@ -132,11 +132,7 @@ pub async fn handshake(
     let answered = tokio::time::timeout(ANSWER, exchange).await;
     let (mut head, buffer) = answered.map_err(|_| HandshakeError::Timeout)??;
     if head.status == StatusCode::SWITCHING_PROTOCOLS {
-        let upgrade = head
-            .headers
-            .get(UPGRADE)
-            .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"));
-        if !upgrade || !head.headers.contains_key("sec-websocket-accept") {
+        if !is_switch(&head) {
             return Err(HandshakeError::Nonsense(
                 "a 101 that does not switch to websocket",
             ));
@@ -181,6 +177,13 @@ fn parse(buffer: &[u8]) -> Result<Option<(ResponseHeader, usize)>, HandshakeErro
     let Ok(mut head) = ResponseHeader::build(code, Some(response.headers.len())) else {
         return Err(bad);
     };
+    head.set_version(match response.version {
+        Some(0) => Version::HTTP_10,
+        _ => Version::HTTP_11,
+    });
+    if head.set_reason_phrase(response.reason).is_err() {
+        return Err(bad);
+    }
     for header in response.headers.iter() {
         let name = HeaderName::from_bytes(header.name.as_bytes());
         let value = HeaderValue::from_bytes(header.value);
@@ -192,6 +195,26 @@ fn parse(buffer: &[u8]) -> Result<Option<(ResponseHeader, usize)>, HandshakeErro
         }
     }
     Ok(Some((head, length)))
+}
+
+/// Whether a 101 says what every client wants of it (RFC 6455, section 4.1), but for the value of
+/// `Sec-WebSocket-Accept`: who has asked judges that one.
+fn is_switch(head: &ResponseHeader) -> bool {
+    let only = |name: &str| {
+        let mut lines = head.headers.get_all(name).iter();
+        lines.next().filter(|_| lines.next().is_none())
+    };
+    let upgrade =
+        only("upgrade").is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"));
+    let mut named = head
+        .headers
+        .get_all("connection")
+        .iter()
+        .flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    head.version == Version::HTTP_11
+        && upgrade
+        && named.any(|name| name.trim_ascii().eq_ignore_ascii_case(b"upgrade"))
+        && only("sec-websocket-accept").is_some()
 }
 
 /// The head of a 101 as it goes to the client.
@@ -245,7 +268,42 @@ mod tests {
         assert_eq!(text.matches("pgrade: websocket").count(), 1, "{text}");
         assert!(text.contains("Sec-WebSocket-Accept: y\r\n"), "{text}");
         assert!(parse(b"HTTP/1.1 101 Swit").unwrap().is_none());
+        let (head, _) = parse(b"HTTP/1.1 403 Not for you\r\n\r\n").unwrap().unwrap();
+        assert_eq!(head.get_reason_phrase(), Some("Not for you"));
         assert!(parse(b"SSH-2.0-x\r\n\r\n").is_err());
+    }
+
+    #[test]
+    fn what_switches_to_websocket() {
+        const WHOLE: &str = "Connection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n\
+                             Sec-WebSocket-Accept: y\r\n";
+        let said = |version: &str, lines: &str| {
+            let head = format!("HTTP/{version} 101 Switching Protocols\r\n{lines}\r\n");
+            is_switch(&parse(head.as_bytes()).unwrap().unwrap().0)
+        };
+        assert!(said("1.1", WHOLE));
+        assert!(!said("1.0", WHOLE));
+        for (line, instead) in [
+            ("Connection: keep-alive, Upgrade\r\n", ""),
+            ("Connection: keep-alive, Upgrade\r\n", "Connection: x\r\n"),
+            ("Upgrade: WebSocket\r\n", ""),
+            ("Upgrade: WebSocket\r\n", "Upgrade: h2c\r\n"),
+            (
+                "Upgrade: WebSocket\r\n",
+                "Upgrade: WebSocket\r\nUpgrade: WebSocket\r\n",
+            ),
+            ("Sec-WebSocket-Accept: y\r\n", ""),
+            (
+                "Sec-WebSocket-Accept: y\r\n",
+                "Sec-WebSocket-Accept: y\r\nSec-WebSocket-Accept: z\r\n",
+            ),
+        ] {
+            assert!(WHOLE.contains(line));
+            assert!(
+                !said("1.1", &WHOLE.replacen(line, instead, 1)),
+                "{instead:?}"
+            );
+        }
     }
 
     #[tokio::test]
@@ -263,7 +321,7 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let said =
-            b"HTTP/1.1 101 X\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: y\r\n\r\n\x81\x02hi";
+            b"HTTP/1.1 101 X\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: y\r\n\r\n\x81\x02hi";
         let request = request(&[("host", "dev.localhost"), ("sec-websocket-key", "x")]);
         for _ in 0..200 {
             let (pod, accepted) = tokio::join!(connect(address), listener.accept());
