@@ -142,10 +142,19 @@ async fn they_go_in_the_order_in_which_they_came_from_stopped_too() {
         let came = recorder.take();
         let nth = |line: &str| line.split(['/', ' ']).nth(2).unwrap().parse::<usize>();
         let came: Vec<_> = came.iter().map(|one| nth(&one.line).unwrap()).collect();
-        // 64 at once; a third group comes two steps later.
-        let first = came.iter().rposition(|nth| *nth < 64);
-        let third = came.iter().position(|nth| *nth >= 128);
-        assert!(first < third, "{arrives_ready}: {came:?}");
+        // 64 at once; a third group two steps later. A busy machine may start some late, so it is their
+        // places on the whole that count: in no order at all both groups would have 75 or so.
+        let place = |group: std::ops::Range<usize>| {
+            let places = came.iter().enumerate();
+            let places = places.filter(|(_, nth)| group.contains(nth));
+            let places: Vec<_> = places.map(|(place, _)| place).collect();
+            places.iter().sum::<usize>() / places.len()
+        };
+        let (first, third) = (place(0..64), place(128..150));
+        assert!(
+            first + 40 < third,
+            "{arrives_ready}: {first} {third} {came:?}"
+        );
     }
 }
 
