@@ -110,7 +110,8 @@ impl Source {
             } else {
                 continue;
             };
-            if !path.is_dir() || chain.exists() {
+            // One that nobody may look at is one that cannot be read.
+            if !path.is_dir() || !matches!(chain.try_exists(), Ok(false)) {
                 all.insert(name.to_owned(), pair(&chain, &key));
             }
             if all.len() > MOST {
@@ -118,6 +119,18 @@ impl Source {
             }
         }
         Ok(all)
+    }
+
+    /// Whether the key of a certificate is there that [`Source::written`] does not find; then why it is
+    /// none.
+    pub(super) fn half(&self, name: &str) -> Option<Unreadable> {
+        let folder = self.folder.as_ref()?;
+        let chain = folder.join(format!("{name}.crt"));
+        let within = folder.join(name).join("tls.crt");
+        let chain = [chain, within]
+            .into_iter()
+            .find(|chain| chain.with_extension("key").exists())?;
+        Some(io_error(&chain, io::ErrorKind::NotFound.into()))
     }
 }
 

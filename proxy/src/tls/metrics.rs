@@ -32,6 +32,10 @@ pub(super) enum Loaded {
     Taken,
     /// They cannot be used, and those before are.
     Kept,
+    /// They cannot be used, and there were none before.
+    Unused,
+    /// They are gone, and what was read from them is not used any more.
+    Removed,
 }
 
 /// Labels of files that changed.
@@ -90,10 +94,9 @@ impl TlsMetrics {
         self.loads.get_or_create(&LoadedLabels { result }).inc();
     }
 
-    /// Changes after which those before stayed in use.
+    /// Changes of which this came.
     #[cfg(test)]
-    pub(super) fn kept(&self) -> u64 {
-        let result = Loaded::Kept;
+    pub(super) fn count(&self, result: Loaded) -> u64 {
         self.loads.get_or_create(&LoadedLabels { result }).get()
     }
 

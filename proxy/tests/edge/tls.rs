@@ -327,6 +327,52 @@ async fn certificates_change_under_open_connections() {
     assert_eq!(get(&stage, &mut open, &host).await.0, 200);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_stays_until_both_its_files_are_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let console = made(&["localhost"], 2050);
+    let workspaces = made(&["*.localhost"], 2050);
+    let write = |name: &str, made: &Made| {
+        let (chain, key) = paths(folder.path(), name);
+        made.write(Path::new(&chain), Path::new(&key));
+    };
+    write("console", &console);
+    write("workspaces", &workspaces);
+    let (chain, key) = paths(folder.path(), "workspaces");
+    let stage = Stage::secured(&["--tls-dir", &folder.path().display().to_string()]).await;
+    let now = async || {
+        let stream = connect(&stage, Some("dev.localhost"), &["http/1.1"], TLS13).await;
+        shown(&stream)
+    };
+    let counted = async |result: &str, times: u32| {
+        let line = format!("certificate_loads_total{{result=\"{result}\"}} {times}\n");
+        eventually(&line, || async { stage.metrics().await.contains(&line) }).await;
+    };
+    // As by rm and cp, the first time with a file that is none.
+    std::fs::remove_file(&chain).unwrap();
+    counted("Kept", 1).await;
+    assert_eq!(now().await, workspaces.der);
+    std::fs::write(&chain, "none").unwrap();
+    counted("Kept", 2).await;
+    assert_eq!(now().await, workspaces.der);
+    let renewed = made(&["*.localhost"], 2051);
+    write("workspaces", &renewed);
+    counted("Taken", 1).await;
+    assert_eq!(now().await, renewed.der);
+    // A new one that was never good is not said to be in use.
+    std::fs::write(paths(folder.path(), "other").0, "none").unwrap();
+    counted("Unused", 1).await;
+    let log = stage.log();
+    assert_eq!(log.matches("the one before stays in use").count(), 2);
+    assert_eq!(log.matches("there is none before it").count(), 1, "{log}");
+    // For good.
+    std::fs::remove_file(&chain).unwrap();
+    std::fs::remove_file(&key).unwrap();
+    counted("Removed", 1).await;
+    assert_eq!(now().await, console.der);
+    assert!(stage.log().contains("it is not used any more"));
+}
+
 #[tokio::test]
 async fn what_cannot_be_used_is_told_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
