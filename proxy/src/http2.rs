@@ -150,7 +150,10 @@ impl Limits {
         let section = section.map(|(name, value)| name.as_str().len() + value.len() + SEPARATORS);
         let path = head.raw_path();
         let whole_server = head.method == Method::OPTIONS && path == b"*";
-        if !path.starts_with(b"/") && !whole_server && head.method != Method::CONNECT {
+        if head.method == Method::CONNECT {
+            // The library would refuse it too, and not say what is allowed.
+            Some(Unacceptable::Method)
+        } else if !path.starts_with(b"/") && !whole_server {
             // The library takes a query without a path, and an asterisk for any method (RFC 9113,
             // section 8.3.1): over HTTP/1 neither is a target.
             Some(Unacceptable::Malformed)

@@ -6,6 +6,7 @@
 //! that is awaited: so a client may send several at once, one after another is answered, and a client
 //! that leaves meanwhile is still noticed.
 
+mod amend;
 mod due;
 mod stream;
 
@@ -35,6 +36,7 @@ use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncRead as _, AsyncWrite as _, AsyncWriteExt as _, BufWriter, ReadBuf};
 use tokio::time::Instant;
 
+pub use amend::ALLOW;
 pub use stream::{is_lost, reached, release, take};
 
 /// Write buffer, in bytes: one packet.
@@ -113,6 +115,10 @@ pub struct Connection {
     uploads: bool,
     /// Whether something of the answer was written.
     answered: bool,
+    /// Whether the head of the answer is still to be written, informational ones apart.
+    awaits_head: bool,
+    /// What is left of what goes out in place of what Pingora writes.
+    instead: Option<BytesMut>,
     lingering: Lingering,
     /// Whether the request has come to our hooks, or its answer was noted: Pingora answers some alone.
     noted: AtomicBool,
@@ -158,6 +164,8 @@ impl Connection {
             lingers: false,
             uploads: false,
             answered: false,
+            awaits_head: false,
+            instead: None,
             lingering,
             noted: AtomicBool::new(true),
             metrics,
@@ -244,6 +252,7 @@ impl Connection {
         self.left = None;
         self.lingers = true;
         self.answered = false;
+        self.awaits_head = true;
     }
 
     /// Reads what is there into the buffer.
@@ -318,17 +327,26 @@ impl Connection {
     fn release(&mut self) -> usize {
         self.due = Due::All;
         self.lingers = false;
+        self.awaits_head = false;
         self.buffer.len()
     }
 
-    /// Notes an answer to a request that has not come to our hooks.
-    fn note(&mut self, answer: &[u8]) {
-        *self.noted.get_mut() = true;
-        let status = answer
-            .strip_prefix(b"HTTP/1.1 ")
-            .and_then(|rest| rest.get(..3));
-        let status = status.and_then(|status| std::str::from_utf8(status).ok()?.parse().ok());
-        let Some(status) = status else { return };
+    /// What goes out in place of what Pingora writes, if that is the head of an answer and to be another
+    /// one. Notes the answer to a request that has not come to our hooks.
+    fn other(&mut self, written: &[u8]) -> Option<BytesMut> {
+        let alone = !std::mem::replace(self.noted.get_mut(), true);
+        let status = amend::status(written);
+        if alone && let Some(status) = status {
+            self.note(status);
+        }
+        if !std::mem::take(&mut self.awaits_head) {
+            return None;
+        }
+        self.awaits_head = status.is_some_and(|status| status < 200);
+        amend::amended(written, alone).map(|other| other.as_slice().into())
+    }
+
+    fn note(&self, status: u16) {
         self.metrics.alone(status);
         tracing::info!(
             target: "access",

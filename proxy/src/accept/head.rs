@@ -30,6 +30,9 @@ pub enum Unacceptable {
     /// It does not begin as a request does.
     #[error("This is no HTTP request.")]
     Malformed,
+    /// It asks for a tunnel (`CONNECT`). Over HTTP/1 that is refused further on.
+    #[error("This method is not spoken here.")]
+    Method,
     /// Its target is too long.
     #[error("The address of this request is too long.")]
     Target,
@@ -44,6 +47,7 @@ impl Unacceptable {
     pub fn status(self) -> StatusCode {
         match self {
             Self::Malformed => StatusCode::BAD_REQUEST,
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::Target => StatusCode::URI_TOO_LONG,
             Self::Section => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
         }

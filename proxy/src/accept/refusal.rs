@@ -11,7 +11,9 @@ pub(super) fn reason(lost: Lost) -> Refused {
     match lost {
         Lost::Silent => Refused::Silent,
         Lost::Slow => Refused::Slow,
-        Lost::NotHttp2 | Lost::Unacceptable(Unacceptable::Malformed) => Refused::Malformed,
+        Lost::NotHttp2 | Lost::Unacceptable(Unacceptable::Malformed | Unacceptable::Method) => {
+            Refused::Malformed
+        }
         Lost::Unacceptable(Unacceptable::Target) => Refused::Target,
         Lost::Unacceptable(Unacceptable::Section) => Refused::Headers,
     }

@@ -5,13 +5,14 @@ use super::meter::Excess;
 use super::metered::{Heard, Metered};
 use super::metrics::{End, HeadLabels, Http2Metrics, Open};
 use super::stream;
+use crate::accept::connection::ALLOW;
 use crate::accept::head::Unacceptable;
 use crate::metrics::By;
 use crate::reply::Reply;
 use crate::tls;
 use bytes::Bytes;
 use h2::{Ping, PingPong, Reason};
-use http::Method;
+use http::{Method, header};
 use pingora::apps::HttpServerApp;
 use pingora::protocols::http::ServerSession;
 use pingora::protocols::http::v2::server::{H2Accept, HttpSession, handshake};
@@ -171,7 +172,10 @@ async fn refuse(mut session: HttpSession, why: Unacceptable) {
         by = ?By::Proxy,
         "not a request"
     );
-    let answer = Reply::text(status, &why.to_string());
+    let mut answer = Reply::text(status, &why.to_string());
+    if why == Unacceptable::Method {
+        answer = answer.with(header::ALLOW.as_str(), ALLOW);
+    }
     match timeout(LEAVE, tell(&mut session, answer)).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%error, "the client went before the answer"),

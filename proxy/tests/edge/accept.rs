@@ -169,7 +169,13 @@ async fn what_pingora_answers_alone_is_counted() {
         assert_eq!(connection.answer().await.status, 200);
         assert_eq!(labelled(&stage, &name).await, 0);
         connection.send(head).await;
-        assert_eq!(connection.answer().await.status, status);
+        let answer = connection.answer().await;
+        assert_eq!(answer.status, status);
         assert_eq!(labelled(&stage, &name).await, 1);
+        // RFC 9110, section 15.5.6.
+        let allow = answer.header("allow");
+        assert_eq!(allow.is_some_and(|all| all.contains("GET")), status == 405);
+        assert_eq!(answer.header("server"), None);
+        assert_eq!(answer.header("content-length"), Some("0"));
     }
 }

@@ -1,6 +1,6 @@
 //! Requests for WebSockets that are none, answers that are none, and what comes too early.
 
-use crate::client::Connection;
+use crate::client::{Answer, Connection};
 use crate::cluster::Spec;
 use crate::eventually;
 use crate::proxy::{CONSOLE, Stage};
@@ -198,6 +198,7 @@ async fn what_is_a_bad_request_for_a_websocket_reaches_no_pod() {
             // RFC 6455, section 4.4, and RFC 9110, section 15.5.22.
             assert_eq!(answer.header("sec-websocket-version"), Some("13"), "{what}");
             assert_eq!(answer.header("upgrade"), Some("websocket"), "{what}");
+            assert_eq!(of_one_hop(&answer), ["keep-alive", "Upgrade"], "{what}");
         }
     }
     assert_eq!(scene.pod.connections(), 0);
@@ -313,11 +314,22 @@ async fn a_refusal_comes_as_it_is_at_any_length() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_says_what_it_asks_for_and_not_what_is_for_one_hop() {
     let scene = Scene::start().await;
-    let mut connection = scene.send(scene.opening("/426")).await;
-    let answer = connection.answer().await;
-    assert_eq!((answer.status, answer.text().as_str()), (426, "old"));
-    assert_eq!(answer.header("upgrade"), Some("x/2"));
-    assert_eq!(answer.header("x-hop"), None);
+    let opening = scene.opening("/426");
+    let ordinary = opening.replace("Upgrade: websocket\r\n", "");
+    for (request, goes_on) in [(opening, "close"), (ordinary, "keep-alive")] {
+        let mut connection = scene.send(request).await;
+        let answer = connection.answer().await;
+        assert_eq!((answer.status, answer.text().as_str()), (426, "old"));
+        assert_eq!(answer.header("upgrade"), Some("x/2"));
+        assert_eq!(answer.header("x-hop"), None);
+        assert_eq!(of_one_hop(&answer), [goes_on, "Upgrade"]);
+    }
+}
+
+/// What `Connection` names.
+fn of_one_hop(answer: &Answer) -> Vec<&str> {
+    let named = answer.header("connection").unwrap_or_default();
+    named.split(',').map(str::trim).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

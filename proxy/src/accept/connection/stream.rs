@@ -116,11 +116,23 @@ impl AsyncWrite for Connection {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        if !*this.noted.get_mut() {
-            this.note(buf);
-        }
         this.answered = true;
-        Pin::new(&mut this.wire).poll_write(cx, buf)
+        if this.instead.is_none() {
+            this.instead = this.other(buf);
+        }
+        let Some(instead) = &mut this.instead else {
+            return Pin::new(&mut this.wire).poll_write(cx, buf);
+        };
+        // All of it, before what was written counts as taken.
+        while !instead.is_empty() {
+            let taken = ready!(Pin::new(&mut this.wire).poll_write(cx, instead))?;
+            if taken == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            instead.advance(taken);
+        }
+        this.instead = None;
+        Poll::Ready(Ok(buf.len()))
     }
 
     fn poll_write_vectored(
