@@ -241,7 +241,11 @@ impl Acceptor {
             let connection = self.connection(Wire::Clear(tcp), client, None, admitted);
             return self.speak(connection, speaks).await;
         };
-        let Some(secured) = Box::pin(tls.accept(tcp)).await else {
+        if !self.begins(&tcp).await {
+            return;
+        }
+        let most = self.parts.limits.deadlines.head;
+        let Some(secured) = Box::pin(tls.accept(tcp, most)).await else {
             return;
         };
         let speaks = match secured.http2 {
@@ -250,6 +254,26 @@ impl Acceptor {
         };
         let connection = self.connection(secured.wire, client, Some(secured.digest), admitted);
         secured.shown.during(self.speak(connection, speaks)).await;
+    }
+
+    /// Whether a handshake of TLS begins in time. A client that leaves is left to it.
+    async fn begins(&self, tcp: &TcpStream) -> bool {
+        let mut byte = [0];
+        tokio::select! {
+            _ = tcp.peek(&mut byte) => true,
+            () = tokio::time::sleep(self.parts.limits.deadlines.first) => {
+                self.parts.metrics.refused(Refused::Silent);
+                false
+            }
+            () = self.closes() => false,
+        }
+    }
+
+    /// Returns once a client is waited for no longer that has not begun, since nothing new is taken.
+    async fn closes(&self) {
+        self.parts.stops.closing.cancelled().await;
+        // Nobody else hears what it is about to ask.
+        tokio::time::sleep(NEWCOMER).await;
     }
 
     fn connection(
@@ -266,13 +290,8 @@ impl Acceptor {
     /// Serves a connection that is set up.
     async fn speak(&self, connection: Connection, speaks: Speaks) {
         let connection = Box::new(connection);
-        let closing = async {
-            self.parts.stops.closing.cancelled().await;
-            // Nobody else hears what it is about to ask.
-            tokio::time::sleep(NEWCOMER).await;
-        };
         let first = self.parts.limits.deadlines.first;
-        match self.next(connection, speaks, first, closing).await {
+        match self.next(connection, speaks, first, self.closes()).await {
             Some((connection, Came::Request)) => self.http1(connection).await,
             Some((connection, Came::Http2)) => {
                 let leaving = self.parts.stops.leaving.clone();

@@ -23,8 +23,6 @@ pub use files::{Source, Unreadable};
 pub use metrics::{Handshake, TlsMetrics};
 pub use reload::Store;
 
-/// Longest handshake.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Protocols that are offered, the better one first (RFC 7301).
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
@@ -79,9 +77,10 @@ impl Tls {
         })
     }
 
-    /// Sets a connection up. `None`: the client cannot or will not, or takes too long.
-    pub async fn accept(&self, tcp: TcpStream) -> Option<Secured> {
-        let stream = match timeout(HANDSHAKE, self.acceptor.accept(tcp)).await {
+    /// Sets a connection up, over which a handshake has begun. `None`: the client cannot or will not, or
+    /// takes longer than `most`.
+    pub async fn accept(&self, tcp: TcpStream, most: Duration) -> Option<Secured> {
+        let stream = match timeout(most, self.acceptor.accept(tcp)).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
                 tracing::debug!(%error, "a TLS handshake failed");

@@ -32,10 +32,12 @@ pub struct AcceptArgs {
     /// are. [default: 2000]
     #[arg(long, env = "NOGOO9_MAX_CONNECTIONS_PER_CLIENT", value_name = "N")]
     pub max_connections_per_client: Option<String>,
-    /// Time to the first byte on a new connection. [default: 15]
+    /// Time to the first byte on a new connection, and to the first one of a request once TLS is set up.
+    /// [default: 15]
     #[arg(long, env = "NOGOO9_FIRST_BYTE_TIMEOUT", value_name = "SECONDS")]
     pub first_byte_timeout: Option<String>,
-    /// Time from the first byte of a request to the end of its headers. [default: 15]
+    /// Time from the first byte of a request to the end of its headers, and from that of a TLS handshake
+    /// to its end. [default: 15]
     #[arg(long, env = "NOGOO9_HEADER_TIMEOUT", value_name = "SECONDS")]
     pub header_timeout: Option<String>,
     /// Time that an HTTP/1 connection is kept between two requests. Longer than the load balancer in

@@ -235,6 +235,41 @@ async fn both_protocols_over_both_versions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_says_nothing_where_tls_begins_is_silent_and_who_stops_is_slow() {
+    let folder = tempfile::tempdir().unwrap();
+    let (chain, key) = paths(folder.path(), "tls");
+    made(&["localhost"], 2050).write(Path::new(&chain), Path::new(&key));
+    let flags = ["--first-byte-timeout", "1", "--header-timeout", "1"];
+    let certificate = ["--tls-cert", &chain, "--tls-key", &key];
+    let stage = Stage::secured(&[&flags[..], &certificate].concat()).await;
+    // What the proxy has counted once it has closed the connection.
+    let counted = async |mut stream: TcpStream| {
+        let mut heard = Vec::new();
+        let _ = stream.read_to_end(&mut heard).await;
+        assert!(heard.is_empty(), "{heard:?}");
+        let metrics = stage.metrics().await;
+        let lines = metrics.lines().filter(|line| {
+            line.starts_with("nogoo9_proxy_connections_refused_total{")
+                || line.starts_with("nogoo9_proxy_tls_handshakes_total{")
+        });
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let silent = "nogoo9_proxy_connections_refused_total{reason=\"Silent\"}";
+    let slow = "nogoo9_proxy_tls_handshakes_total{end=\"TimedOut\"} 1";
+    let stream = TcpStream::connect(stage.address).await.unwrap();
+    assert_eq!(counted(stream).await, [format!("{silent} 1")]);
+    // The first bytes of a handshake, and no more.
+    let mut stream = TcpStream::connect(stage.address).await.unwrap();
+    stream.write_all(b"\x16\x03\x01").await.unwrap();
+    let both = counted(stream).await;
+    assert!(both.contains(&format!("{silent} 1")) && both.contains(&slow.to_owned()));
+    // It is set up, and nothing is asked for.
+    let mut stream = connect(&stage, Some("localhost"), &["http/1.1"], TLS13).await;
+    let _ = stream.read_to_end(&mut Vec::new()).await;
+    assert!(stage.metrics().await.contains(&format!("{silent} 2\n")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn each_name_has_its_certificate() {
     let folder = tempfile::tempdir().unwrap();
     let console = made(&["localhost"], 2050);
