@@ -122,6 +122,11 @@ impl Edge {
             let Some(address) = opened.address(&backend) else {
                 return Error::err_in(ErrorType::InternalError);
             };
+            if backend.http2 && address == backend.address {
+                // It would take a handshake for nonsense; its extra ports speak HTTP/1.1.
+                self.metrics.sockets.refused(Refused::Protocol);
+                return self.reply(session, ctx, &Reply::no_sockets()).await;
+            }
             let pod = match connect(address).await {
                 Ok(pod) => pod,
                 Err(error) => {

@@ -58,6 +58,8 @@ pub enum Refused {
     Early,
     /// The pod's answer was no proper one (502).
     Answer,
+    /// The workspace speaks HTTP/2 alone (501).
+    Protocol,
 }
 
 impl From<Fault> for Refused {

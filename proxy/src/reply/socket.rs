@@ -6,6 +6,15 @@ use http::StatusCode;
 use http::header::UPGRADE;
 
 impl Reply {
+    /// A request for a WebSocket to a workspace that speaks HTTP/2 alone.
+    #[must_use]
+    pub fn no_sockets() -> Self {
+        let message =
+            "This workspace speaks HTTP/2 alone (workspace-protocol: h2c), and has no WebSockets.";
+        let body = serde_json::json!({"code": "not_supported", "message": message});
+        Self::json(StatusCode::NOT_IMPLEMENTED, &body)
+    }
+
     /// A request for a WebSocket that is no proper one (RFC 6455, sections 4.2.2 and 4.4).
     #[must_use]
     pub fn not_a_socket(fault: Fault) -> Self {

@@ -42,6 +42,7 @@ mod informational;
 mod judged;
 mod large_heads;
 mod limits;
+mod metrics;
 mod origins;
 mod ports;
 mod progress;

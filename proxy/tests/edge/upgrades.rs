@@ -213,6 +213,38 @@ async fn what_is_a_bad_request_for_a_websocket_reaches_no_pod() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_workspace_that_speaks_http2_alone_has_no_websockets() {
+    let stage = Stage::start().await;
+    let pod = async || RawPod::start(|stream| answer(stream, Seen::default())).await;
+    let (app, web) = (pod().await, pod().await);
+    let port = web.address.port().to_string();
+    let settings = [
+        ("workspace-protocol", "h2c"),
+        ("api.web.port", port.as_str()),
+        ("api.web.path", "/web"),
+    ];
+    let spec = Spec::new("app", "dev", 1, app.address).with(&settings);
+    let uid = stage.cluster.run(&spec).await;
+    stage.routed("dev", Some(&uid)).await;
+    let host = format!("dev.{CONSOLE}");
+    let request = opening(&stage.cookie_on("alice", &host), &host);
+    let mut connection = Connection::open(stage.address).await;
+    connection.send(&request).await;
+    let told = connection.answer().await;
+    assert_eq!(told.status, 501, "{}", told.text());
+    assert!(told.text().contains("\"code\":\"not_supported\""));
+    assert_eq!(app.connections(), 0);
+    let metrics = stage.metrics().await;
+    assert!(metrics.contains("sockets_refused_total{reason=\"Protocol\"} 1\n"));
+    // Its extra ports speak HTTP/1.1.
+    let mut connection = Connection::open(stage.address).await;
+    connection
+        .send(request.replace("/socket", "/web/socket"))
+        .await;
+    assert_eq!(connection.head().await.status, 101);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_comes_before_the_101_is_refused_and_reaches_no_pod() {
     let scene = Scene::start().await;
     let proper = scene.opening("/socket");
