@@ -4,6 +4,7 @@
 use crate::cluster::Spec;
 use crate::eventually;
 use crate::frames::*;
+use crate::memory::resident;
 use crate::proxy::{CONSOLE, Stage};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,15 +15,6 @@ use tokio::net::TcpListener;
 type WrongFrame<'a> = &'a dyn Fn(u32) -> Vec<u8>;
 
 const MIB: u64 = 1024 * 1024;
-
-/// Memory of the proxy's process, in bytes.
-fn memory(stage: &Stage) -> u64 {
-    let status = format!("/proc/{}/status", stage.child.id().unwrap());
-    let status = std::fs::read_to_string(status).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    let kilobytes = line.unwrap().split_whitespace().nth(1).unwrap();
-    kilobytes.parse::<u64>().unwrap() * 1024
-}
 
 /// Connections that ended so.
 async fn ended(stage: &Stage, how: &str) -> u64 {
@@ -87,7 +79,7 @@ async fn floods_end_the_connection_that_they_come_over() {
     let stage = Stage::with(&["--h2c", "--h2-max-resets=100"]).await;
     let (app, _) = stage.serving("app", "dev", 1).await;
     let browser = Browser::of(&stage);
-    let before = memory(&stage);
+    let before = resident(&stage);
 
     // Frames that carry nothing: more than ten seconds' worth at once.
     let floods: [(&str, Vec<u8>); 5] = [
@@ -257,7 +249,7 @@ async fn floods_end_the_connection_that_they_come_over() {
     .await;
     let came = app.requests() - asked;
     assert!(came <= 1500, "{came} requests came to the pod");
-    let grown = memory(&stage).saturating_sub(before);
+    let grown = resident(&stage).saturating_sub(before);
     println!(
         "floods: {came} requests at the pod, {} KiB more",
         grown / 1024
@@ -307,7 +299,7 @@ async fn a_client_that_takes_nothing_costs_a_bounded_amount() {
     };
     // Without a window, and with all the window there can be and nobody who reads.
     for window in [0, i32::MAX as u32] {
-        let before = memory(&stage);
+        let before = resident(&stage);
         let stream = tokio::net::TcpStream::connect(stage.address).await.unwrap();
         let mut client = Http2::over(stream, &[(4, window)]).await;
         let most = (i32::MAX as u32 - 65_535).to_be_bytes();
@@ -334,7 +326,7 @@ async fn a_client_that_takes_nothing_costs_a_bounded_amount() {
         })
         .await;
         others_are_served(&stage).await;
-        let grown = memory(&stage).saturating_sub(before);
+        let grown = resident(&stage).saturating_sub(before);
         println!("window {window}: {} KiB a stream", grown / STREAMS / 1024);
         assert!(grown < STREAMS * MIB, "{grown} bytes");
         drop(client);
@@ -359,7 +351,7 @@ async fn idle_connections_are_cheap_and_end() {
     let (_app, _) = stage.serving("app", "dev", 1).await;
     let browser = Browser::of(&stage);
     others_are_served(&stage).await;
-    let before = memory(&stage);
+    let before = resident(&stage);
     let mut idle = Vec::new();
     for n in 0..count {
         let mut client = Http2::open(stage.address).await;
@@ -372,7 +364,7 @@ async fn idle_connections_are_cheap_and_end() {
         }
         idle.push(client);
     }
-    let grown = memory(&stage).saturating_sub(before);
+    let grown = resident(&stage).saturating_sub(before);
     println!(
         "{count} idle connections: {} KiB each",
         grown / count / 1024

@@ -43,6 +43,7 @@ mod judged;
 mod large_heads;
 mod limits;
 mod metrics;
+mod memory;
 mod origins;
 mod ports;
 mod progress;

@@ -7,6 +7,7 @@ mod stopping;
 use crate::client::Connection;
 use crate::cluster::Spec;
 use crate::eventually;
+use crate::memory::resident;
 use crate::proxy::{CONSOLE, Stage};
 use crate::raw::{RawPod, SWITCHING, head, rest};
 use crate::sockets::{close, frame, open, opening};
@@ -380,20 +381,6 @@ async fn stalled(sent: &AtomicUsize, total: usize) {
     assert!(last < total, "all {last} bytes went somewhere");
 }
 
-/// Resident memory of the proxy, in bytes.
-fn resident(stage: &Stage) -> usize {
-    let pid = stage.child.id().unwrap();
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kilobytes: usize = line
-        .unwrap()
-        .trim()
-        .trim_end_matches(" kB")
-        .parse()
-        .unwrap();
-    kilobytes << 10
-}
-
 /// The memory of idle sockets, as a figure: `NOGOO9_TEST_EDGE=all`.
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_sockets_cost_little() {
@@ -416,7 +403,7 @@ async fn idle_sockets_cost_little() {
     for _ in 0..COUNT {
         sockets.push(opened(&stage, &opening).await);
     }
-    let each = resident(&stage).saturating_sub(before) / COUNT;
+    let each = resident(&stage).saturating_sub(before) / COUNT as u64;
     println!("an idle socket costs {each} bytes of resident memory");
     assert!(each < 48 << 10, "{each} bytes each");
     drop(sockets);

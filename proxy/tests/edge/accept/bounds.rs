@@ -3,6 +3,7 @@
 use super::{ends, from, labelled, refused};
 use crate::client::{Connection, request};
 use crate::eventually;
+use crate::memory::resident;
 use crate::proxy::{CONSOLE, Stage};
 use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
@@ -269,15 +270,6 @@ async fn bodies_have_a_bound_where_one_is_set() {
     assert_eq!(stage.get("dev", "/").await.status, 200);
 }
 
-/// A line of `/proc/PID/status`, in KiB.
-fn memory(stage: &Stage, name: &str) -> u64 {
-    let pid = stage.child.id().unwrap();
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix(name));
-    let number = line.unwrap().trim_start_matches(':').trim();
-    number.trim_end_matches(" kB").parse().unwrap()
-}
-
 /// Connections that send their heads byte by byte.
 const SLOW: usize = 5000;
 /// Of so many clients.
@@ -298,7 +290,7 @@ async fn five_thousand_slow_clients_keep_nobody_out() {
     .await;
     let (_app, _) = stage.serving("app", "dev", 1).await;
     assert_eq!(stage.get("dev", "/").await.status, 200);
-    let before = memory(&stage, "VmRSS");
+    let before = resident(&stage) / 1024;
     let mut slow = Vec::with_capacity(SLOW);
     for nth in 0..SLOW {
         let client = u8::try_from(nth % CLIENTS).unwrap();
@@ -343,7 +335,7 @@ async fn five_thousand_slow_clients_keep_nobody_out() {
             assert_eq!(stage.get("dev", "/").await.status, 200);
             served += 1;
         }
-        most = most.max(memory(&stage, "VmRSS"));
+        most = most.max(resident(&stage) / 1024);
     }
     let mut drops = 0;
     for slow in slow {
