@@ -44,7 +44,7 @@ use tokio_util::task::TaskTracker;
 use wire::Wire;
 
 pub use broken::broken;
-pub use connection::{is_lost, reached, release};
+pub use connection::{is_lost, reached, read_at_once, release};
 pub use listener::bind;
 
 /// Longest wait after `accept` has failed, for files to be closed.

@@ -39,6 +39,8 @@ impl Going {
 pub struct Busy {
     workspace: Arc<Workspace>,
     kind: Kind,
+    /// How many there were, with this one.
+    going: usize,
 }
 
 impl Busy {
@@ -53,8 +55,15 @@ impl Busy {
         let place = Self {
             workspace: workspace.clone(),
             kind,
+            going: before + 1,
         };
         (before < most).then_some(place)
+    }
+
+    /// How many of its kind went on in its workspace when it was taken, with it.
+    #[must_use]
+    pub fn going(&self) -> usize {
+        self.going
     }
 }
 

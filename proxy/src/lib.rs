@@ -13,6 +13,7 @@ pub mod admin;
 pub mod affinity;
 pub mod args;
 pub mod ask;
+pub mod buffers;
 pub mod busy;
 pub mod clock;
 pub mod control;

@@ -30,14 +30,14 @@ use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncRead as _, AsyncWrite as _, AsyncWriteExt as _, BufWriter, ReadBuf};
 use tokio::time::Instant;
 
 pub use amend::ALLOW;
-pub use stream::{is_lost, reached, release, take};
+pub use stream::{is_lost, reached, read_at_once, release, take};
 
 /// Write buffer, in bytes: one packet.
 const WRITE_BUFFER: usize = 1460;
@@ -122,6 +122,8 @@ pub struct Connection {
     lingering: Lingering,
     /// Whether the request has come to our hooks, or its answer was noted: Pingora answers some alone.
     noted: AtomicBool,
+    /// How much of a body is read at once.
+    piece: AtomicUsize,
     metrics: Metrics,
     alpn: ALPN,
     tls: Option<Arc<SslDigest>>,
@@ -168,6 +170,7 @@ impl Connection {
             instead: None,
             lingering,
             noted: AtomicBool::new(true),
+            piece: AtomicUsize::new(usize::MAX),
             metrics,
             alpn: ALPN::H1,
             tls,
@@ -248,6 +251,7 @@ impl Connection {
             Body::Open => Due::All,
         };
         *self.noted.get_mut() = false;
+        *self.piece.get_mut() = usize::MAX;
         // The next one may be watched in another way, and nothing can be watched twice.
         self.left = None;
         self.lingers = true;

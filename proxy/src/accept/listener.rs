@@ -1,5 +1,6 @@
 //! The listening socket.
 
+use crate::buffers::UNSENT;
 use nogoo9_runtime::listen::ListenError;
 use socket2::{SockFilter, SockRef, TcpKeepalive};
 use std::io;
@@ -78,6 +79,7 @@ fn bound(addr: SocketAddr, reuse_port: bool) -> io::Result<Bound> {
     }
     // Accepted sockets inherit these.
     options.set_tcp_nodelay(true)?;
+    options.set_tcp_notsent_lowat(UNSENT)?;
     options.set_keepalive(true)?;
     let keepalive = TcpKeepalive::new()
         .with_time(ASK_AFTER)
@@ -170,6 +172,7 @@ mod tests {
         assert_eq!(options.tcp_keepalive_time().unwrap(), ASK_AFTER);
         assert_eq!(options.tcp_keepalive_interval().unwrap(), ASK_EVERY);
         assert_eq!(options.tcp_keepalive_retries().unwrap(), ASK_TIMES);
+        assert_eq!(options.tcp_notsent_lowat().unwrap(), UNSENT);
         // Who reads nothing is there all the same.
         assert_eq!(options.tcp_user_timeout().unwrap(), None);
     }

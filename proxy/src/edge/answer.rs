@@ -2,6 +2,7 @@
 
 use super::Edge;
 use super::context::{Context, Failure, Hop, PodHop};
+use super::downstream;
 use super::pick::{Picked, Search};
 use crate::busy::Busy;
 use crate::dial::Attempts;
@@ -58,12 +59,15 @@ impl Edge {
             Kind::Request
         };
         ctx.busy = Busy::take(&opened.workspace, kind, &self.busy);
-        if ctx.busy.is_none() {
+        let Some(busy) = &ctx.busy else {
             self.metrics.busy(kind);
             // Not 429: it may be others who have taken all places (RFC 9110, section 15.6.4).
             let message = "Too much is going on in this workspace at once.";
             let reply = Reply::unavailable(opened.html, message);
             return self.reply(session, ctx, &reply).await;
+        };
+        if opened.websocket || !session.as_downstream_mut().is_body_empty() {
+            downstream::bound(session, busy);
         }
         let mut patience = Patience::new(ctx.started, &self.holds.bounds, opened.html.may_reload());
         let mut attempts = Attempts::default();

@@ -1,8 +1,11 @@
 //! A client's connection, as Pingora hands it to us for a request.
 
 use super::Edge;
+use crate::busy::Busy;
 use crate::strict::{self, Flaw};
+use crate::{accept, buffers};
 use http::{Method, StatusCode, Version};
+use pingora::protocols::http::ServerSession;
 use pingora::proxy::Session;
 use std::time::Duration;
 
@@ -31,6 +34,15 @@ pub(super) fn is_bodiless(session: &Session) -> bool {
     session.response_written().is_some_and(|head| {
         without.contains(&head.status) || session.req_header().method == Method::HEAD
     })
+}
+
+/// Bounds what waits of what a client sends, by how much goes on in its workspace. Over HTTP/2 streams have
+/// windows.
+pub(super) fn bound(session: &Session, busy: &Busy) {
+    if let ServerSession::H1(client) = session.as_downstream() {
+        buffers::from_client(client.stream().id(), busy.going());
+        accept::read_at_once(client.stream(), buffers::piece(busy.going()));
+    }
 }
 
 impl Edge {

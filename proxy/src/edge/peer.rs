@@ -7,6 +7,8 @@ use super::answer::NO_ADDRESS;
 use super::context::{Context, Failure, Hop};
 use super::pick::Picked;
 use super::upstream::peer;
+use crate::buffers;
+use crate::busy::Busy;
 use pingora::http::RequestHeader;
 use pingora::proxy::Session;
 use pingora::upstreams::peer::HttpPeer;
@@ -124,6 +126,8 @@ impl Edge {
         if let Hop::Pod(hop) = &mut ctx.hop
             && let Some((backend, _)) = &hop.current
         {
+            let going = ctx.busy.as_ref().map_or(1, Busy::going);
+            buffers::towards_pod(connection, going);
             if !reused {
                 self.lines.opened(&backend.uid, connection);
             }

@@ -4,6 +4,7 @@ use super::Edge;
 use super::context::Context;
 use super::personal::Revoked;
 use super::pick::{Picked, Search};
+use crate::buffers;
 use crate::busy::Busy;
 use crate::gate::Opened;
 use crate::headers::{self, Mapping};
@@ -26,6 +27,7 @@ use pingora::proxy::Session;
 use pingora::{Error, ErrorType};
 use std::future::Future;
 use std::io::{Cursor, ErrorKind};
+use std::os::fd::AsRawFd as _;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -136,6 +138,8 @@ impl Edge {
                     continue;
                 }
             };
+            let going = ctx.busy.as_ref().map_or(1, Busy::going);
+            buffers::towards_pod(pod.as_raw_fd(), going);
             if !opened.workspace.route().reaches(&backend) {
                 // It went while it was dialled, and its address may be another's by now.
                 attempts.changed();

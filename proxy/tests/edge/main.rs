@@ -42,8 +42,8 @@ mod informational;
 mod judged;
 mod large_heads;
 mod limits;
-mod metrics;
 mod memory;
+mod metrics;
 mod origins;
 mod ports;
 mod progress;
@@ -60,6 +60,7 @@ mod sockets;
 mod spelling;
 mod tls;
 mod tunnels;
+mod unread;
 mod upgrades;
 mod upstream;
 

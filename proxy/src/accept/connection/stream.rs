@@ -34,6 +34,13 @@ pub fn is_lost(client: &ServerSession) -> bool {
     matches!(client, ServerSession::H1(client) if of(client.stream()).is_some_and(|connection| connection.due.is_lost()))
 }
 
+/// Has the body of a request read in pieces of at most so many bytes.
+pub fn read_at_once(stream: &Stream, piece: usize) {
+    if let Some(connection) = of(stream) {
+        connection.piece.store(piece, Ordering::Relaxed);
+    }
+}
+
 fn of(stream: &Stream) -> Option<&Connection> {
     // Of what is in the box, not of the box.
     (**stream).as_any().downcast_ref()
@@ -86,7 +93,7 @@ impl AsyncRead for Connection {
             }
         }
         if this.buffer.is_empty() && !this.due.is_lost() {
-            let room = this.due.ahead();
+            let room = this.due.ahead().min(*this.piece.get_mut());
             let came = ready!(this.poll_part(cx, buf, room))?;
             let filled = buf.filled();
             let came = filled.get(filled.len() - came..).unwrap_or_default();

@@ -199,3 +199,26 @@ async fn http2_is_known_by_what_it_begins_with() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_body_comes_in_pieces_that_are_small_while_they_are_to_be() {
+    let (mut client, mut connection) = pair().await;
+    let post = "POST / HTTP/1.1\r\nContent-Length: 9000\r\n\r\n";
+    let body = [b'x'; 9000];
+    for (piece, wanted) in [(Some(1000), 1000), (None, 9000)] {
+        client.write_all(post.as_bytes()).await.unwrap();
+        let came = soon(next(&mut connection, Speaks::Http1)).await;
+        assert_eq!(came, Ok(Came::Request));
+        let mut head = vec![0; post.len()];
+        connection.read_exact(&mut head).await.unwrap();
+        client.write_all(&body).await.unwrap();
+        let mut stream: pingora::protocols::Stream = Box::new(connection);
+        if let Some(piece) = piece {
+            read_at_once(&stream, piece);
+        }
+        let mut read = vec![0; 65_536];
+        assert_eq!(soon(stream.read(&mut read)).await.unwrap(), wanted);
+        connection = *take(stream).unwrap();
+        handed_on(&mut connection).await;
+    }
+}
