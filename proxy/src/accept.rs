@@ -43,6 +43,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wire::Wire;
 
+#[cfg(test)]
+pub(crate) use broken::LOOK_EVERY;
 pub use broken::broken;
 pub use connection::{is_lost, reached, read_at_once, release};
 pub use listener::bind;
@@ -83,9 +85,9 @@ pub struct Stops {
 }
 
 /// What an acceptor is made of.
-pub struct Parts {
+pub struct Parts<A = HttpProxy<Edge>> {
     /// What requests are given to.
-    pub app: Arc<HttpProxy<Edge>>,
+    pub app: Arc<A>,
     /// What clients may do before there is a request.
     pub limits: Limits,
     /// Who may say whose a connection is.
@@ -103,16 +105,16 @@ pub struct Parts {
 }
 
 /// Takes connections and serves them.
-pub struct Acceptor {
-    parts: Parts,
+pub struct Acceptor<A = HttpProxy<Edge>> {
+    parts: Parts<A>,
     tasks: TaskTracker,
     lingering: Lingering,
 }
 
-impl Acceptor {
+impl<A: HttpServerApp + Send + Sync + 'static> Acceptor<A> {
     /// An acceptor of these parts.
     #[must_use]
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: Parts<A>) -> Self {
         let tasks = TaskTracker::new();
         Self {
             parts,
@@ -386,3 +388,6 @@ impl Acceptor {
         connection.refuse(&answer, tokio::time::sleep(LINGER)).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use std::os::fd::RawFd;
 use std::time::Duration;
 
 /// How often it is looked at: a system call for each upload and socket.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// Returns once the connection has broken. Whoever calls keeps it open until then.
 pub async fn broken(connection: RawFd) {

@@ -469,3 +469,6 @@ async fn refused(
     session.write_response_body(None, true).await?;
     Ok(true)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+use super::*;
+use crate::http2::{self, Http2Metrics, meter::Rates};
+use pingora::apps::ReusedHttpStream;
+use tokio::io::AsyncWriteExt as _;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+const LONG: Duration = Duration::from_secs(15);
+
+/// What becomes of requests that wait for ever, and do not look at their clients.
+struct Stuck(mpsc::UnboundedSender<&'static str>);
+
+/// Says so when a request has ended.
+struct Ends(mpsc::UnboundedSender<&'static str>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let _ = self.0.send("ended");
+    }
+}
+
+#[async_trait::async_trait]
+impl HttpServerApp for Stuck {
+    async fn process_new_http(
+        self: &Arc<Self>,
+        _session: ServerSession,
+        _: &ShutdownWatch,
+    ) -> Option<ReusedHttpStream> {
+        let _ends = Ends(self.0.clone());
+        let _ = self.0.send("begun");
+        std::future::pending().await
+    }
+}
+
+/// An acceptor whose requests go to `app`. It goes on for as long as what comes with it is held.
+fn acceptor(app: Stuck) -> (Acceptor<Stuck>, tokio::sync::watch::Sender<bool>) {
+    let bounds = Bounds {
+        target: 100,
+        section: 1000,
+        fields: 10,
+    };
+    let limits = Limits {
+        proxy_protocol: false,
+        reuse_port: false,
+        connections: None,
+        connections_each: None,
+        deadlines: Deadlines {
+            first: LONG,
+            head: LONG,
+            idle: LONG,
+        },
+        bounds,
+        busy: busy::Bounds {
+            requests: 1,
+            sockets: 1,
+        },
+        max_body: None,
+    };
+    let http2 = Http2 {
+        clear: false,
+        limits: http2::Limits {
+            streams: 10,
+            bounds,
+            rates: Rates {
+                resets: 10,
+                control: 10,
+            },
+            idle: LONG,
+            ping: Duration::ZERO,
+            window: 65_535,
+        },
+        metrics: Http2Metrics::default(),
+    };
+    let (leave, leaving) = tokio::sync::watch::channel(false);
+    let parts = Parts {
+        app: Arc::new(app),
+        limits,
+        trusted: TrustedProxies::default(),
+        http2,
+        tls: None,
+        connections: Connections::new(None, None),
+        metrics: Metrics::default(),
+        stops: Stops {
+            leaving,
+            closing: CancellationToken::new(),
+        },
+    };
+    (Acceptor::new(parts), leave)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upload_ends_whose_client_is_gone_and_nobody_looks_at() {
+    let (said, mut says) = mpsc::unbounded_channel();
+    let (acceptor, _leave) = acceptor(Stuck(said));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let accepting = tokio::spawn(acceptor.run(listener));
+    let mut client = TcpStream::connect(address).await.unwrap();
+    let begin = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nunread";
+    client.write_all(begin).await.unwrap();
+    assert_eq!(says.recv().await, Some("begun"));
+    // While it is there, it may take its time.
+    assert!(timeout(10 * broken::LOOK_EVERY, says.recv()).await.is_err());
+    client.set_zero_linger().unwrap();
+    drop(client);
+    let ended = timeout(2 * broken::LOOK_EVERY, says.recv()).await;
+    assert_eq!(ended, Ok(Some("ended")));
+    accepting.abort();
+}
