@@ -56,19 +56,22 @@ fn acceptor(app: Stuck) -> (Acceptor<Stuck>, tokio::sync::watch::Sender<bool>) {
         },
         max_body: None,
     };
+    let of_one = http2::Limits {
+        streams: 10,
+        bounds,
+        rates: Rates {
+            resets: 10,
+            control: 10,
+        },
+        idle: LONG,
+        ping: Duration::ZERO,
+        window: 65_535,
+        shared: false,
+    };
     let http2 = Http2 {
         clear: false,
-        limits: http2::Limits {
-            streams: 10,
-            bounds,
-            rates: Rates {
-                resets: 10,
-                control: 10,
-            },
-            idle: LONG,
-            ping: Duration::ZERO,
-            window: 65_535,
-        },
+        shared: of_one.shared(),
+        limits: of_one,
         metrics: Http2Metrics::default(),
     };
     let (leave, leaving) = tokio::sync::watch::channel(false);
