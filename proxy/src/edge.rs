@@ -21,10 +21,10 @@ mod unchunked;
 mod upstream;
 
 use crate::ask::Asker;
-use crate::busy::Bounds;
+use crate::busy::{Bounds, TowardsControl};
 use crate::clock::Clock;
 use crate::control::Control;
-use crate::gate::{Decision, Gate, host_of, html_for};
+use crate::gate::{Decision, Gate, host_of};
 use crate::headers::{self, Mapping, Origin};
 use crate::hold::Holds;
 use crate::lines::Lines;
@@ -94,6 +94,8 @@ pub struct Edge {
     pub holds: Holds,
     /// How much goes on in one workspace.
     pub busy: Bounds,
+    /// How much goes on towards control.
+    pub towards_control: TowardsControl,
     /// Largest body of a request, in bytes; `None`: any.
     pub max_body: Option<NonZeroU64>,
     /// Streams of events that waiting pages follow.
@@ -154,11 +156,7 @@ impl ProxyHttp for Edge {
                 self.reply(session, ctx, &Reply::unavailable(Html::No, "Try again."))
                     .await
             }
-            Decision::Control { host } => {
-                ctx.html = html_for(session.req_header());
-                ctx.hop = Hop::Control { host };
-                Ok(false)
-            }
+            Decision::Control { host } => self.to_control(session, ctx, host).await,
             Decision::Open(opened) => self.open(session, ctx, opened, None).await,
             Decision::Ask(asked) => self.ask(session, ctx, asked).await,
         }

@@ -3,7 +3,7 @@
 pub mod accept;
 mod sockets;
 
-use crate::accept::count::Connections;
+use crate::accept::count::{Connections, Full};
 use crate::hold::Holds;
 use crate::http2::Http2Metrics;
 use crate::sessions::{Kind, Sessions};
@@ -197,6 +197,7 @@ pub struct Metrics {
     /// Connections.
     pub accept: accept::Metrics,
     busy: Family<BusyLabels, Counter>,
+    control_full: Family<BusyLabels, Counter>,
     /// HTTP/2 connections.
     pub http2: Http2Metrics,
     /// TLS.
@@ -228,6 +229,7 @@ impl Metrics {
             failures,
             accept: accept::Metrics::register(registry),
             busy: Family::default(),
+            control_full: Family::default(),
             http2,
             tls,
         };
@@ -272,6 +274,11 @@ impl Metrics {
             this.busy.clone(),
         );
         registry.register(
+            "control_full",
+            "Requests towards control refused because too many go on, in all or of their client",
+            this.control_full.clone(),
+        );
+        registry.register(
             "retries",
             "Attempts repeated because a pod could not be reached, or its connection broke",
             this.retries.clone(),
@@ -308,6 +315,15 @@ impl Metrics {
             Kind::Socket => "socket",
         };
         self.busy.get_or_create(&BusyLabels { kind }).inc();
+    }
+
+    /// Notes a request for which there was no place towards control.
+    pub fn control_full(&self, full: Full) {
+        let kind = match full {
+            Full::Total => "total",
+            Full::Client => "client",
+        };
+        self.control_full.get_or_create(&BusyLabels { kind }).inc();
     }
 }
 

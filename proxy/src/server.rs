@@ -5,6 +5,7 @@ use crate::accept::{self, Acceptor, Parts, Stops};
 use crate::admin;
 use crate::args::Settings;
 use crate::ask::Asker;
+use crate::busy::TowardsControl;
 use crate::clock::Clock;
 use crate::control::Control;
 use crate::edge::Edge;
@@ -285,6 +286,7 @@ pub fn edge(settings: &Settings, shared: Shared) -> anyhow::Result<Edge> {
         renewals,
         clock,
         busy: settings.accept.busy,
+        towards_control: TowardsControl::new(&settings.accept.busy),
         max_body: settings.accept.max_body,
         max_bearer_age: settings.max_bearer_age,
         socket_idle: settings.sockets.idle,

@@ -53,6 +53,8 @@ fn acceptor(app: Stuck) -> (Acceptor<Stuck>, tokio::sync::watch::Sender<bool>) {
         busy: busy::Bounds {
             requests: 1,
             sockets: 1,
+            control: None,
+            control_each: None,
         },
         max_body: None,
     };

@@ -63,6 +63,14 @@ pub struct AcceptArgs {
     /// Most WebSockets that are open in one workspace at once; one more gets 503. [default: 5000]
     #[arg(long, env = "NOGOO9_MAX_SOCKETS_PER_WORKSPACE", value_name = "N")]
     pub max_sockets_per_workspace: Option<String>,
+    /// Most requests towards control (console, API, MCP, signing in), streams among them, that go on at
+    /// once; one more gets 503. 0: any number. [default: 2000]
+    #[arg(long, env = "NOGOO9_MAX_CONTROL_REQUESTS", value_name = "N")]
+    pub max_control_requests: Option<String>,
+    /// Most of them of one client, an IPv4 address or the /64 network of an IPv6 one, so that one address
+    /// keeps nobody else out; 0: any number. [default: 256]
+    #[arg(long, env = "NOGOO9_MAX_CONTROL_REQUESTS_PER_CLIENT", value_name = "N")]
+    pub max_control_requests_per_client: Option<String>,
 }
 
 impl AcceptArgs {
@@ -85,6 +93,8 @@ impl AcceptArgs {
             max_body_bytes,
             max_requests_per_workspace,
             max_sockets_per_workspace,
+            max_control_requests,
+            max_control_requests_per_client,
         } = self;
         let proxy_protocol = problems.switch("proxy-protocol", proxy_protocol.as_deref(), false);
         if proxy_protocol == Some(true)
@@ -135,6 +145,18 @@ impl AcceptArgs {
             5000,
             (1, 1_000_000),
         );
+        let control = number(
+            "max-control-requests",
+            max_control_requests,
+            2000,
+            (0, 1_000_000),
+        );
+        let control_each = number(
+            "max-control-requests-per-client",
+            max_control_requests_per_client,
+            256,
+            (0, 1_000_000),
+        );
         let mut seconds = |flag: &str, value: &Option<String>, default| {
             problems.seconds(flag, value.as_deref(), default, (1, 3600))
         };
@@ -159,6 +181,8 @@ impl AcceptArgs {
             busy: busy::Bounds {
                 requests: requests?,
                 sockets: sockets?,
+                control: NonZeroUsize::new(control?),
+                control_each: NonZeroUsize::new(control_each?),
             },
             max_body: NonZeroU64::new(body?),
         })

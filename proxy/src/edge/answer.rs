@@ -4,9 +4,10 @@ use super::Edge;
 use super::context::{Context, Failure, Hop, PodHop};
 use super::downstream;
 use super::pick::{Picked, Search};
+use crate::accept::count::Full;
 use crate::busy::Busy;
 use crate::dial::Attempts;
-use crate::gate::{Opened, target};
+use crate::gate::{Opened, html_for, target};
 use crate::headers::let_read_ours;
 use crate::hold::{Patience, Place};
 use crate::metrics::{HoldEnd, HoldLabels};
@@ -42,6 +43,34 @@ impl Edge {
     /// Whether so many bytes of a body are too many.
     pub(super) fn exceeds(&self, bytes: u64) -> bool {
         self.max_body.is_some_and(|most| bytes > most.get())
+    }
+
+    /// Lets a request go on to control, if there is a place for it there.
+    pub(super) async fn to_control(
+        &self,
+        session: &mut Session,
+        ctx: &mut Context,
+        host: String,
+    ) -> pingora::Result<bool> {
+        ctx.html = html_for(session.req_header());
+        // A proxy that does not tell whose its requests are stands for many.
+        let client = ctx.client.filter(|client| !self.trusted.trust(*client));
+        match self.towards_control.take(client) {
+            Ok(place) => {
+                ctx.towards_control = Some(place);
+                ctx.hop = Hop::Control { host };
+                Ok(false)
+            }
+            Err(full) => {
+                self.metrics.control_full(full);
+                let message = match full {
+                    Full::Total => "Too much is going on at the console at once.",
+                    Full::Client => "Too much of your address is going on at the console at once.",
+                };
+                let reply = Reply::unavailable(ctx.html, message);
+                self.reply(session, ctx, &reply).await
+            }
+        }
     }
 
     /// Picks a pod for a request that may go to one, and holds it until there is one; with its `place`,

@@ -4,6 +4,7 @@ use super::claim::Judged;
 use super::line::Line;
 use super::personal::Watched;
 use super::renew::Riding;
+use crate::accept::count::Admitted;
 use crate::busy::Busy;
 use crate::dial::Attempts;
 use crate::gate::{Gate, Opened};
@@ -50,6 +51,8 @@ pub struct Context {
     pub(super) body: u64,
     /// Its place among what goes on in its workspace.
     pub(super) busy: Option<Busy>,
+    /// Its place among what goes on towards control.
+    pub(super) towards_control: Option<Admitted>,
 }
 
 /// Where the request goes.
@@ -164,6 +167,7 @@ impl Context {
             over: false,
             body: 0,
             busy: None,
+            towards_control: None,
         }
     }
 

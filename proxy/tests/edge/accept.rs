@@ -1,6 +1,7 @@
 //! Connections before there is a request: whose they are, and in which order they are answered.
 
 mod bounds;
+mod control;
 mod stopping;
 
 use crate::client::{Connection, request};

@@ -85,6 +85,7 @@ impl Wiring<'_> {
         flag(&mut args, "--stop-timeout", "5");
         unlimited(&mut args, &self.options.proxy_flags, FAILURES);
         unlimited(&mut args, &self.options.proxy_flags, CONNECTIONS);
+        unlimited(&mut args, &self.options.proxy_flags, CONTROL_REQUESTS);
         args.extend(self.options.proxy_flags.iter().map(OsString::from));
         let program = self.options.programs.proxy.clone();
         self.guarded(PROXY, program, args, Duration::from_secs(10))
@@ -132,6 +133,7 @@ impl Wiring<'_> {
 
 const FAILURES: &str = "--auth-failures-per-minute";
 const CONNECTIONS: &str = "--max-connections-per-client";
+const CONTROL_REQUESTS: &str = "--max-control-requests-per-client";
 
 /// Nothing is limited by address, since everybody here has the same one; unless that is asked for.
 fn unlimited(args: &mut Vec<OsString>, asked: &[String], name: &str) {
