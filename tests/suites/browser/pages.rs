@@ -33,8 +33,8 @@ pub(super) async fn extra_port(site: Arc<Site>) -> anyhow::Result<()> {
         json!({"own": "TypeError", "port": "TypeError"})
     );
     // The workspace's could reach its port, but under `localhost` a browser takes the two for two sites and
-    // keeps the cookie back: so nobody is signed in there, and that no page may read.
-    assert_eq!(report["fromOwn"], json!({"own": 200, "port": "TypeError"}));
+    // keeps the cookie back: so nobody is signed in there, which the page is told.
+    assert_eq!(report["fromOwn"], json!({"own": 200, "port": 401}));
     Ok(())
 }
 
