@@ -6,6 +6,7 @@ mod answer;
 mod claim;
 mod context;
 mod downstream;
+mod find;
 mod follow;
 mod judge;
 mod line;

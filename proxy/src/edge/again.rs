@@ -36,7 +36,7 @@ impl Edge {
         {
             // Nothing was sent. The route is another one, so `pick` chooses anew.
             hop.current = None;
-            hop.attempts.changed();
+            hop.search.attempts.changed();
             self.metrics.retries.inc();
             e.set_retry(true);
             return e;
@@ -72,8 +72,8 @@ impl Edge {
             e.set_retry(true);
             return e;
         };
-        // What was not looked at, or reads only may be asked of a dead pod's successor, or once more of a pod that closed a
-        // connection which was not in use.
+        // What was not looked at, or only reads, may be asked of a dead pod's successor, or once more of a
+        // pod that closed a connection which was not in use.
         if !self.may_repeat(&hop.opened) {
             return e;
         }
@@ -81,13 +81,14 @@ impl Edge {
         // What was read of its body goes through the filters once more.
         ctx.body = 0;
         // It had a pod; if there is none any more, it has as much time as one that arrives.
-        hop.patience
+        hop.search
+            .patience
             .restart(tokio::time::Instant::now(), &self.holds.bounds);
         self.metrics.retries.inc();
         if let Some((backend, _)) = hop.current.take()
             && !reused
         {
-            hop.attempts.failed(&backend.uid);
+            hop.search.attempts.failed(&backend.uid);
         }
         e.set_retry(true);
         e

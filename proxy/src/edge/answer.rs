@@ -3,7 +3,7 @@
 use super::Edge;
 use super::context::{Context, Failure, Hop, PodHop};
 use super::downstream;
-use super::pick::{Picked, Search};
+use super::find::Search;
 use crate::accept::count::Full;
 use crate::busy::Busy;
 use crate::dial::Attempts;
@@ -12,7 +12,6 @@ use crate::headers::let_read_ours;
 use crate::hold::{Patience, Place};
 use crate::metrics::{HoldEnd, HoldLabels};
 use crate::reply::{Html, Reply, TRANSPORT_SECURITY};
-use crate::sessions::Kind;
 use http::header::{CONTENT_LENGTH, SET_COOKIE, STRICT_TRANSPORT_SECURITY};
 use http::{Method, StatusCode};
 use nogoo9_identity::Verified;
@@ -80,13 +79,9 @@ impl Edge {
         session: &mut Session,
         ctx: &mut Context,
         mut opened: Opened,
-        mut place: Option<Place>,
+        place: Option<Place>,
     ) -> pingora::Result<bool> {
-        let kind = if opened.websocket {
-            Kind::Socket
-        } else {
-            Kind::Request
-        };
+        let kind = opened.kind();
         ctx.busy = Busy::take(&opened.workspace, kind, &self.busy);
         let Some(busy) = &ctx.busy else {
             self.metrics.busy(kind);
@@ -98,49 +93,19 @@ impl Edge {
         if opened.websocket || !session.as_downstream_mut().is_body_empty() {
             downstream::bound(session, busy);
         }
-        let mut patience = Patience::new(ctx.started, &self.holds.bounds, opened.html.may_reload());
-        let mut attempts = Attempts::default();
+        let mut search = Search {
+            attempts: Attempts::default(),
+            patience: Patience::new(ctx.started, &self.holds.bounds, opened.html.may_reload()),
+            place,
+            // Before a pod is picked: what changes later is looked at later.
+            judged: self.judged(&opened),
+        };
         if opened.websocket {
-            let search = Search {
-                attempts,
-                patience,
-                place,
-            };
             return self.socket(session, ctx, opened, search).await;
         }
-        let (backend, entered, judged) = loop {
-            // Before it is picked: what changes later is looked at later.
-            let judged = self.judged(&opened);
-            let picked = self
-                .pick(
-                    session.as_downstream_mut(),
-                    &mut opened,
-                    &mut attempts,
-                    &mut patience,
-                    place.take(),
-                    ctx.client,
-                )
-                .await;
-            let (backend, entered, held) = match picked {
-                Picked::Pod {
-                    backend,
-                    entered,
-                    held,
-                } => (backend, entered, held),
-                other => return self.not_served(session, ctx, &opened, &other).await,
-            };
-            if !held {
-                break (backend, entered, judged);
-            }
-            let anew = match self.judge_again(session.req_header(), ctx).await {
-                Ok(anew) => anew,
-                Err(reply) => return self.reply(session, ctx, &reply).await,
-            };
-            let same = anew.is_for_what(&opened);
-            opened = anew;
-            if same {
-                break (backend, entered, judged);
-            }
+        let next = match self.find(session, ctx, &mut opened, &mut search).await {
+            Ok(next) => next,
+            Err(why) => return self.not_served(session, ctx, &opened, why).await,
         };
         // Once, however often it will be tried.
         opened.workspace.repeats.earn();
@@ -148,18 +113,16 @@ impl Edge {
         let (expires, look_at) = self.terms(&opened.caller);
         ctx.hop = Hop::Pod(Box::new(PodHop {
             opened,
-            attempts,
-            patience,
+            search,
             expires,
             look_at,
-            judged,
             personal: self.watched(session.req_header()),
             line: None,
             body_line: None,
             until_closed: false,
             repeats: 0,
             missed: false,
-            next: Some((backend, entered)),
+            next: Some(next),
             current: None,
         }));
         self.watch_body(session, ctx);
@@ -183,28 +146,6 @@ impl Edge {
         }
         let most = UnixSeconds::try_from(self.max_bearer_age.as_secs()).unwrap_or(UnixSeconds::MAX);
         caller.expires.min(self.clock.now().saturating_add(most))
-    }
-
-    /// Answers a request for which there is no pod.
-    pub(super) async fn not_served(
-        &self,
-        session: &mut Session,
-        ctx: &mut Context,
-        opened: &Opened,
-        picked: &Picked,
-    ) -> pingora::Result<bool> {
-        ctx.failure = picked.failure();
-        if ctx.failure == Some(Failure::NotTheirs) {
-            let id = &opened.workspace.id;
-            self.not_theirs(session.req_header(), ctx.client, &opened.caller, id);
-        }
-        match picked.reply(opened, &self.gate) {
-            Some(reply) => self.reply(session, ctx, &reply).await,
-            None => {
-                session.set_keepalive(None);
-                Ok(true)
-            }
-        }
     }
 
     pub(super) fn failure_reply(&self, e: &Error, ctx: &Context) -> Reply {

@@ -158,9 +158,9 @@ impl Edge {
         };
         let generation = self.gate.auth.sessions().keys().generation();
         let token = entry.as_ref().map(|entry| entry.token());
-        if hop.judged.generation == generation
-            && hop.judged.token == token
-            && hop.opened.workspace.is_current(&hop.judged.route)
+        if hop.search.judged.generation == generation
+            && hop.search.judged.token == token
+            && hop.opened.workspace.is_current(&hop.search.judged.route)
         {
             return true;
         }
@@ -168,7 +168,7 @@ impl Edge {
         let pod = hop.current.as_ref().map(|(pod, _)| pod.clone());
         let claim = self.claim(request, &hop.opened, pod, entry);
         let judged = claim.judge(&route);
-        hop.judged = Judged {
+        hop.search.judged = Judged {
             route,
             generation,
             token,

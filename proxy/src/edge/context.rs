@@ -1,14 +1,12 @@
 //! What is kept of one request from hook to hook.
 
-use super::claim::Judged;
+use super::find::Search;
 use super::line::Line;
 use super::personal::Watched;
 use super::renew::Riding;
 use crate::accept::count::Admitted;
 use crate::busy::Busy;
-use crate::dial::Attempts;
 use crate::gate::{Gate, Opened};
-use crate::hold::Patience;
 use crate::reply::{Html, Reply};
 use crate::sessions::Entered;
 use crate::table::{Backend, Status};
@@ -73,15 +71,11 @@ pub(super) enum Hop {
 #[derive(Debug)]
 pub(super) struct PodHop {
     pub(super) opened: Opened,
-    pub(super) attempts: Attempts,
-    /// How long it may look for a pod.
-    pub(super) patience: Patience,
+    pub(super) search: Search,
     /// When the answer ends at the latest.
     pub(super) expires: UnixSeconds,
     /// When its session is to be looked at, if it has one that is renewed.
     pub(super) look_at: Option<UnixSeconds>,
-    /// By what it was last found to be its caller's.
-    pub(super) judged: Judged,
     /// Whether it was revoked meanwhile, if it is a personal access token.
     pub(super) personal: Option<Watched>,
     /// The client's connection, while an answer without an end goes over it.
@@ -264,7 +258,7 @@ impl Context {
     /// Attempts that failed.
     pub(super) fn attempts(&self) -> u32 {
         match &self.hop {
-            Hop::Pod(hop) => hop.attempts.made() + hop.repeats,
+            Hop::Pod(hop) => hop.search.attempts.made() + hop.repeats,
             Hop::Control { .. } | Hop::None => 0,
         }
     }

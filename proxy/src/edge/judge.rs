@@ -3,11 +3,10 @@
 //! and nothing that comes now would be let in.
 
 use super::Edge;
-use super::context::{Context, Hop};
+use super::context::Context;
 use crate::gate::{Decision, Opened};
 use crate::reply::{Html, Reply};
 use pingora::http::RequestHeader;
-use pingora::proxy::Session;
 
 impl Edge {
     /// What is done with a request, by what its credential proves once whoever knows was asked.
@@ -62,27 +61,6 @@ impl Edge {
             | Decision::AskPersonal
             | Decision::AskSession(_)
             | Decision::Control { .. } => Err(Reply::unavailable(Html::No, "Try again.")),
-        }
-    }
-
-    /// The same for one that was held on its way from pod to pod. `Some`: whether it goes where it was to
-    /// go; `None`: it is turned away.
-    pub(super) async fn is_let_on(&self, session: &Session, ctx: &mut Context) -> Option<bool> {
-        match self.judge_again(session.req_header(), ctx).await {
-            Ok(anew) => {
-                let Hop::Pod(hop) = &mut ctx.hop else {
-                    return Some(true);
-                };
-                let same = anew.is_for_what(&hop.opened);
-                (hop.expires, hop.look_at) = self.terms(&anew.caller);
-                hop.judged = self.judged(&anew);
-                hop.opened = anew;
-                Some(same)
-            }
-            Err(reply) => {
-                ctx.turned_away = Some(reply);
-                None
-            }
         }
     }
 }

@@ -4,8 +4,8 @@
 use super::Edge;
 use super::again::{pod_peer, take_own};
 use super::answer::NO_ADDRESS;
-use super::context::{Context, Failure, Hop};
-use super::pick::Picked;
+use super::context::{Context, Hop};
+use super::find::NotFound;
 use super::upstream::peer;
 use crate::buffers;
 use crate::busy::Busy;
@@ -42,7 +42,7 @@ impl Edge {
         session: &mut Session,
         ctx: &mut Context,
     ) -> pingora::Result<Box<HttpPeer>> {
-        self.pick_another(session, ctx).await?;
+        self.find_another(session, ctx).await?;
         match &mut ctx.hop {
             Hop::Pod(hop) => {
                 let Some((backend, entered)) = hop.next.take() else {
@@ -64,56 +64,40 @@ impl Edge {
         }
     }
 
-    /// Picks a pod for a request that needs another one.
-    async fn pick_another(&self, session: &mut Session, ctx: &mut Context) -> pingora::Result<()> {
-        loop {
-            let Hop::Pod(hop) = &mut ctx.hop else {
+    /// Finds a pod for a request that needs another one.
+    async fn find_another(&self, session: &mut Session, ctx: &mut Context) -> pingora::Result<()> {
+        let mut hop = match std::mem::replace(&mut ctx.hop, Hop::None) {
+            Hop::Pod(hop) if hop.next.is_none() => hop,
+            other => {
+                ctx.hop = other;
                 return Ok(());
-            };
-            if hop.next.is_some() {
-                return Ok(());
             }
-            // What ends while it is held is answered, and not cut off.
-            let sends = hop.body_line.take().is_some();
-            let picked = self
-                .pick(
-                    session.as_downstream_mut(),
-                    &mut hop.opened,
-                    &mut hop.attempts,
-                    &mut hop.patience,
-                    None,
-                    ctx.client,
-                )
-                .await;
-            let (backend, entered, held) = match picked {
-                Picked::Pod {
-                    backend,
-                    entered,
-                    held,
-                } => (backend, entered, held),
-                other => {
-                    ctx.failure = other.failure();
-                    if ctx.failure == Some(Failure::NotTheirs) {
-                        let (caller, id) = (&hop.opened.caller, &hop.opened.workspace.id);
-                        self.not_theirs(session.req_header(), ctx.client, caller, id);
-                    }
-                    return Error::err_in(ErrorType::HTTPStatus(503));
-                }
-            };
-            let same = !held
-                || match self.is_let_on(session, ctx).await {
-                    Some(same) => same,
-                    None => return Error::err_in(ErrorType::HTTPStatus(401)),
-                };
-            if let Hop::Pod(hop) = &mut ctx.hop
-                && same
-            {
-                hop.next = Some((backend, entered));
+        };
+        // What ends while it is held is answered, and not cut off.
+        let sends = hop.body_line.take().is_some();
+        let found = self
+            .find(session, ctx, &mut hop.opened, &mut hop.search)
+            .await;
+        let found = match found {
+            Ok(next) => {
+                (hop.expires, hop.look_at) = self.terms(&hop.opened.caller);
+                hop.next = Some(next);
+                Ok(())
             }
-            if sends {
-                self.watch_body(session, ctx);
+            Err(NotFound::TurnedAway(reply)) => {
+                ctx.turned_away = Some(reply);
+                Error::err_in(ErrorType::HTTPStatus(401))
             }
+            Err(NotFound::None(failure)) => {
+                self.note_failure(session.req_header(), ctx, &hop.opened, failure);
+                Error::err_in(ErrorType::HTTPStatus(503))
+            }
+        };
+        ctx.hop = Hop::Pod(hop);
+        if sends && found.is_ok() {
+            self.watch_body(session, ctx);
         }
+        found
     }
 
     /// Notes a connection to a pod, and whether it is to be used.
@@ -146,7 +130,7 @@ impl Edge {
         match &mut ctx.hop {
             Hop::Pod(hop) => {
                 if let Some((backend, _)) = hop.current.take() {
-                    hop.attempts.failed(&backend.uid);
+                    hop.search.attempts.failed(&backend.uid);
                 }
                 self.metrics.retries.inc();
                 // Nothing was sent. Whether there is anything left to try is for `pick` to say.

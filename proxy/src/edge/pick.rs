@@ -2,13 +2,13 @@
 
 use super::Edge;
 use super::context::Failure;
+use super::find::Search;
 use super::listen::{Asks, Heard};
-use crate::dial::{Attempts, Next};
-use crate::gate::{Gate, Opened};
-use crate::hold::{Patience, Place, Woken, pace, wait_for, weight};
+use crate::dial::Next;
+use crate::gate::Opened;
+use crate::hold::{Woken, pace, wait_for, weight};
 use crate::metrics::HoldEnd;
-use crate::reply::Reply;
-use crate::sessions::{Entered, Kind};
+use crate::sessions::Entered;
 use crate::table::{Backend, Status};
 use pingora::protocols::http::ServerSession;
 use std::net::IpAddr;
@@ -17,62 +17,33 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What came of looking for a pod.
+/// The pod that was chosen; the request is entered as open on it.
 #[derive(Debug)]
-pub(super) enum Picked {
-    /// This one; the request is entered as open on it.
-    Pod {
-        backend: Arc<Backend>,
-        entered: Entered,
-        /// Whether it was held before: then it is judged once more.
-        held: bool,
-    },
-    /// None.
-    None(Failure),
-}
-
-impl Picked {
-    pub(super) fn failure(&self) -> Option<Failure> {
-        match self {
-            Self::Pod { .. } => None,
-            Self::None(failure) => Some(failure.clone()),
-        }
-    }
-
-    /// What the client is told; `None` if there is no one to tell.
-    pub(super) fn reply(&self, opened: &Opened, gate: &Gate) -> Option<Reply> {
-        self.failure()
-            .filter(|failure| *failure != Failure::ClientGone)
-            .map(|failure| failure.reply(opened, gate))
-    }
-}
-
-/// How far a request is with looking for a pod.
-#[derive(Debug)]
-pub(super) struct Search {
-    pub(super) attempts: Attempts,
-    pub(super) patience: Patience,
-    /// Its place, if it is held already.
-    pub(super) place: Option<Place>,
+pub(super) struct Picked {
+    pub(super) backend: Arc<Backend>,
+    pub(super) entered: Entered,
+    /// Whether the request was held before: then it is judged once more.
+    pub(super) held: bool,
 }
 
 impl Edge {
     /// Chooses the pod that a request tries next, and waits for one if there is none, for as long as
     /// its patience lasts; with its place, if it has one already. It came `from` there.
+    ///
+    /// # Errors
+    /// Why there is none.
     pub(super) async fn pick(
         &self,
         client: &mut ServerSession,
         opened: &mut Opened,
-        attempts: &mut Attempts,
-        patience: &mut Patience,
-        mut place: Option<Place>,
+        search: &mut Search,
         from: Option<IpAddr>,
-    ) -> Picked {
-        let kind = if opened.websocket {
-            Kind::Socket
-        } else {
-            Kind::Request
-        };
+    ) -> Result<Picked, Failure> {
+        let Search {
+            attempts, patience, ..
+        } = search;
+        let mut place = search.place.take();
+        let kind = opened.kind();
         let workspace = &opened.workspace;
         let mut asks = Asks::new(&workspace.id, &opened.host, from);
         // What has waited, or tried one, may see another version of the workspace.
@@ -90,7 +61,7 @@ impl Edge {
                     Failure::Told(_) => HoldEnd::Told,
                 });
             }
-            Picked::None(failure)
+            Err(failure)
         };
         loop {
             let route = workspace.route();
@@ -148,11 +119,11 @@ impl Edge {
                     if held {
                         self.held(HoldEnd::Served);
                     }
-                    return Picked::Pod {
+                    return Ok(Picked {
                         backend,
                         entered,
                         held,
-                    };
+                    });
                 }
                 Next::Hold => {
                     let held = match &mut place {

@@ -2,8 +2,9 @@
 
 use super::Edge;
 use super::context::Context;
+use super::find::Search;
 use super::personal::Revoked;
-use super::pick::{Picked, Search};
+
 use crate::buffers;
 use crate::busy::Busy;
 use crate::gate::Opened;
@@ -77,13 +78,8 @@ impl Edge {
         session: &mut Session,
         ctx: &mut Context,
         mut opened: Opened,
-        search: Search,
+        mut search: Search,
     ) -> pingora::Result<bool> {
-        let Search {
-            mut attempts,
-            mut patience,
-            mut place,
-        } = search;
         let client = ctx.client;
         let body = !session.as_downstream_mut().is_body_empty();
         if let Some(fault) = fault(session.req_header(), body) {
@@ -92,35 +88,10 @@ impl Edge {
         }
         let mut repeats = 0;
         loop {
-            let picked = self
-                .pick(
-                    session.as_downstream_mut(),
-                    &mut opened,
-                    &mut attempts,
-                    &mut patience,
-                    place.take(),
-                    client,
-                )
-                .await;
-            let (backend, entered, held) = match picked {
-                Picked::Pod {
-                    backend,
-                    entered,
-                    held,
-                } => (backend, entered, held),
-                other => return self.not_served(session, ctx, &opened, &other).await,
+            let (backend, entered) = match self.find(session, ctx, &mut opened, &mut search).await {
+                Ok(found) => found,
+                Err(why) => return self.not_served(session, ctx, &opened, why).await,
             };
-            if held {
-                let anew = match self.judge_again(session.req_header(), ctx).await {
-                    Ok(anew) => anew,
-                    Err(reply) => return self.reply(session, ctx, &reply).await,
-                };
-                let same = anew.is_for_what(&opened);
-                opened = anew;
-                if !same {
-                    continue;
-                }
-            }
             let Some(address) = opened.address(&backend) else {
                 return Error::err_in(ErrorType::InternalError);
             };
@@ -133,7 +104,7 @@ impl Edge {
                 Ok(pod) => pod,
                 Err(error) => {
                     tracing::debug!(%error, pod = backend.name, "a pod cannot be reached");
-                    attempts.failed(&backend.uid);
+                    search.attempts.failed(&backend.uid);
                     self.metrics.retries.inc();
                     continue;
                 }
@@ -142,7 +113,7 @@ impl Edge {
             buffers::towards_pod(pod.as_raw_fd(), going);
             if !opened.workspace.route().reaches(&backend) {
                 // It went while it was dialled, and its address may be another's by now.
-                attempts.changed();
+                search.attempts.changed();
                 self.metrics.retries.inc();
                 continue;
             }
@@ -182,8 +153,8 @@ impl Edge {
                     tracing::debug!(%error, pod = backend.name, "a pod broke off a handshake");
                     repeats += 1;
                     // It had a pod; if there is none any more, it has as much time as one that arrives.
-                    patience.restart(Instant::now(), &self.holds.bounds);
-                    attempts.failed(&backend.uid);
+                    search.patience.restart(Instant::now(), &self.holds.bounds);
+                    search.attempts.failed(&backend.uid);
                     self.metrics.retries.inc();
                     continue;
                 }

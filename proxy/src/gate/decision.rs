@@ -3,6 +3,7 @@
 use super::{Asked, Extra, may_open, prefix};
 use crate::reply::{Html, Reply, Told};
 use crate::route::Mode;
+use crate::sessions::Kind;
 use crate::table::progress::WaitsFor;
 use crate::table::{Backend, Route, Status, Workspace};
 use nogoo9_identity::Verified;
@@ -143,6 +144,15 @@ impl Opened {
     #[must_use]
     pub fn is_permitted(&self, route: &Route) -> bool {
         may_open(&self.caller, route, self.mode, self.extra.as_ref())
+    }
+
+    /// What it is counted as.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self.websocket {
+            true => Kind::Socket,
+            false => Kind::Request,
+        }
     }
 
     /// Whether it leads to the same port of the same workspace.
