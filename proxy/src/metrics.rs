@@ -245,7 +245,7 @@ impl Metrics {
         );
         registry.register(
             "holds",
-            "Requests that waited for a pod, by how that ended",
+            "Waits of requests for a pod, by how they ended",
             this.holds.clone(),
         );
         registry.register(
