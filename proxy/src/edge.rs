@@ -359,7 +359,8 @@ impl ProxyHttp for Edge {
         ctx: &mut Context,
     ) -> pingora::Result<Option<Duration>> {
         ctx.data();
-        if downstream::is_bodiless(session) {
+        let head = session.response_written();
+        if head.is_some_and(|head| downstream::is_bodiless(session.req_header(), head)) {
             // A pod that speaks HTTP/2 may send one all the same.
             *body = None;
         }

@@ -8,6 +8,7 @@ mod answer;
 mod framing;
 mod origin;
 mod pod;
+mod rewrite;
 mod size;
 
 use http::HeaderName;

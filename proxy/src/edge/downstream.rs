@@ -5,6 +5,7 @@ use crate::busy::Busy;
 use crate::strict::{self, Flaw};
 use crate::{accept, buffers};
 use http::{Method, StatusCode, Version};
+use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::protocols::http::ServerSession;
 use pingora::proxy::Session;
 use std::time::Duration;
@@ -28,12 +29,11 @@ pub(super) fn end(session: &mut Session) {
     session.set_read_timeout(Some(REST));
 }
 
-/// Whether its answer has begun, and has no body (RFC 9110, section 6.4.1).
-pub(super) fn is_bodiless(session: &Session) -> bool {
+/// Whether an answer has no body (RFC 9110, section 6.4.1).
+pub(super) fn is_bodiless(request: &RequestHeader, answer: &ResponseHeader) -> bool {
     let without = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED];
-    session.response_written().is_some_and(|head| {
-        without.contains(&head.status) || session.req_header().method == Method::HEAD
-    })
+    let status = answer.status;
+    request.method == Method::HEAD || status.is_informational() || without.contains(&status)
 }
 
 /// Bounds what waits of what a client sends, by how much goes on in its workspace. Over HTTP/2 streams have

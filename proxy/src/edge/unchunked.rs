@@ -3,9 +3,10 @@
 //! Pingora says that an answer comes in chunks, where its pod speaks HTTP/2 and tells no length, behind the
 //! last of its hooks. Its modules come later than that.
 
+use super::downstream::is_bodiless;
 use async_trait::async_trait;
+use http::Version;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
-use http::{Method, StatusCode, Version};
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::modules::http::{HttpModule, HttpModuleBuilder, Module};
 use std::any::Any;
@@ -55,10 +56,7 @@ impl HttpModule for Unchunked {
 
 /// Whether nothing but the end of the client's connection can end an answer.
 pub(super) fn ends_with_connection(request: &RequestHeader, response: &ResponseHeader) -> bool {
-    let bodiless = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED];
     request.version == Version::HTTP_10
-        && request.method != Method::HEAD
-        && !response.status.is_informational()
-        && !bodiless.contains(&response.status)
+        && !is_bodiless(request, response)
         && !response.headers.contains_key(CONTENT_LENGTH)
 }

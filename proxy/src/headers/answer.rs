@@ -2,6 +2,7 @@
 //! maps back.
 
 use super::address::Mapping;
+use super::rewrite::rewrite;
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS,
     CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_LOCATION, LINK, LOCATION,
@@ -54,8 +55,7 @@ const SHARED_CACHES: [HeaderName; 2] = [
     HeaderName::from_static("surrogate-control"),
 ];
 
-/// Makes an answer of a pod fit for the client; `mapping` where it is reached under a prefix. What stays
-/// has its order and its own letters.
+/// Makes an answer of a pod fit for the client; `mapping` where it is reached under a prefix.
 pub fn from_pod(
     response: &mut ResponseHeader,
     mapping: Option<Mapping<'_>>,
@@ -70,36 +70,15 @@ pub fn from_pod(
         return Ok(());
     }
     let named = named(&response.headers);
-    let mut clean = ResponseHeader::build(response.status, Some(response.headers.len() + 2))?;
-    clean.set_version(response.version);
-    clean.set_reason_phrase(response.get_reason_phrase())?;
-    let mut cases = response.case_header_iter();
-    for (name, value) in &response.headers {
-        let case = cases.next().map(|(case, _)| case);
-        if is_for_this_hop(name, &named, response.status) {
-            continue;
-        }
-        let value = match mapping {
-            Some(mapping) if mapping.shared && ORIGIN_WIDE.contains(name) => continue,
-            _ if *name == SET_COOKIE => match set_cookie(value, mapping) {
-                Some(value) => value,
-                None => continue,
-            },
-            _ if *name == CLEAR_SITE_DATA => match of_this_host(value) {
-                Some(value) => value,
-                None => continue,
-            },
-            Some(mapping) if mapping.stripped => mapped(name, value, mapping),
-            _ => value.clone(),
-        };
-        match case {
-            Some(case) => clean.append_header(case.clone(), value)?,
-            None => clean.append_header(name, value)?,
-        };
-    }
-    drop(cases);
-    *response = clean;
-    Ok(())
+    let status = response.status;
+    rewrite(response, |name, value| match mapping {
+        _ if is_for_this_hop(name, &named, status) => None,
+        Some(mapping) if mapping.shared && ORIGIN_WIDE.contains(name) => None,
+        _ if *name == SET_COOKIE => set_cookie(value, mapping),
+        _ if *name == CLEAR_SITE_DATA => of_this_host(value),
+        Some(mapping) if mapping.stripped => Some(mapped(name, value, mapping)),
+        _ => Some(value.clone()),
+    })
 }
 
 /// What `Connection` names.

@@ -1,6 +1,7 @@
 //! How large the head of an answer may be, and what its values begin and end with. Several requests share an
 //! HTTP/2 connection, and clients end all of it for one head that they do not take.
 
+use super::rewrite::rewrite;
 use http::{HeaderMap, HeaderValue};
 use pingora::http::ResponseHeader;
 
@@ -10,8 +11,7 @@ const LARGEST: usize = 60 * 1024;
 /// What HTTP/2 counts a line beyond its name and value (RFC 9113, section 6.5.2).
 const OVERHEAD: usize = 32;
 
-/// Makes the head of an answer one that every client takes; whether it can be. What stays has its order and
-/// its own letters.
+/// Makes the head of an answer one that every client takes; whether it can be.
 pub fn fit(response: &mut ResponseHeader) -> pingora::Result<bool> {
     if size(&response.headers) > LARGEST {
         return Ok(false);
@@ -21,18 +21,7 @@ pub fn fit(response: &mut ResponseHeader) -> pingora::Result<bool> {
     }
     // Over HTTP/1 white space around a value means nothing; over HTTP/2 there may be none (RFC 9113, section
     // 8.2.1).
-    let mut clean = ResponseHeader::build(response.status, Some(response.headers.len() + 2))?;
-    clean.set_version(response.version);
-    clean.set_reason_phrase(response.get_reason_phrase())?;
-    let mut cases = response.case_header_iter();
-    for (name, value) in &response.headers {
-        match cases.next() {
-            Some((case, _)) => clean.append_header(case.clone(), trimmed(value))?,
-            None => clean.append_header(name, trimmed(value))?,
-        };
-    }
-    drop(cases);
-    *response = clean;
+    rewrite(response, |_, value| Some(trimmed(value)))?;
     Ok(true)
 }
 
