@@ -19,6 +19,7 @@ pub mod wire;
 
 use crate::busy;
 use crate::edge::Edge;
+use crate::endless;
 use crate::http2::{self, Http2};
 use crate::metrics::accept::{Metrics, Refused};
 use crate::tls::Tls;
@@ -330,6 +331,7 @@ impl<A: HttpServerApp + Send + Sync + 'static> Acceptor<A> {
                 .parts
                 .app
                 .process_new_http(session, &self.parts.stops.leaving);
+            let serving = endless::watched(serving);
             let served = match uploads {
                 true => broken::unless_broken(number, serving).await,
                 false => Some(serving.await),

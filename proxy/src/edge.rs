@@ -25,6 +25,7 @@ use crate::ask::Asker;
 use crate::busy::{Bounds, TowardsControl};
 use crate::clock::Clock;
 use crate::control::Control;
+use crate::endless;
 use crate::gate::{Decision, Gate, host_of};
 use crate::headers::{self, Mapping, Origin};
 use crate::hold::Holds;
@@ -270,6 +271,7 @@ impl ProxyHttp for Edge {
         response: &mut ResponseHeader,
         ctx: &mut Context,
     ) -> pingora::Result<()> {
+        endless::came(response.status.is_informational());
         if !headers::fit(response)? {
             return Error::e_explain(ErrorType::InvalidHTTPHeader, "a head that is too large");
         }

@@ -19,6 +19,7 @@ pub mod clock;
 pub mod control;
 pub mod dial;
 pub mod edge;
+pub mod endless;
 pub mod follow;
 pub mod gate;
 pub mod headers;

@@ -75,6 +75,12 @@ fn inet(address: Result<SockaddrStorage, Errno>) -> Option<SocketAddr> {
     })
 }
 
+/// Shuts a connection down, if its number is still that of one to `pod`.
+pub fn shut_down(number: RawFd, pod: SocketAddr) -> bool {
+    let now = getpeername(number);
+    inet(now) == Some(pod) && shutdown(number, Shutdown::Both).is_ok()
+}
+
 impl Lines {
     /// Notes a new connection to a pod. Costs two system calls, for each connection and not for each
     /// request.

@@ -181,6 +181,12 @@ impl Backend {
             }
         }
     }
+
+    /// Whether HTTP/2 is spoken to it at that address: its extra ports are others, and speak HTTP/1.1.
+    #[must_use]
+    pub fn speaks_http2(&self, address: SocketAddr) -> bool {
+        self.http2 && address == self.address
+    }
 }
 
 impl Workspace {

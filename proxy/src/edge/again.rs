@@ -3,6 +3,7 @@
 use super::Edge;
 use super::context::{Context, Hop, PodHop};
 use super::upstream::{peer, speak_http2};
+use crate::endless;
 use crate::gate::Opened;
 use crate::retry::{Broken, spend_both};
 use crate::table::Backend;
@@ -43,6 +44,10 @@ impl Edge {
         }
         let unseen = is_unseen(&e);
         e.set_retry(false);
+        if endless::was_cut() {
+            // It would do the same again.
+            return e;
+        }
         let broke = *e.esource() == ErrorSource::Upstream
             && (matches!(
                 e.etype(),
@@ -141,8 +146,7 @@ pub(super) fn pod_peer(
 ) -> HttpPeer {
     let mut peer = peer(address, POD_IDLE);
     peer.group_key = backend.pool;
-    // Extra ports are others, and speak HTTP/1.1.
-    if backend.http2 && address == backend.address {
+    if backend.speaks_http2(address) {
         speak_http2(&mut peer, uploads);
     }
     // HTTP/2 says itself which requests were not looked at.

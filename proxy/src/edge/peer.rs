@@ -9,6 +9,7 @@ use super::find::NotFound;
 use super::upstream::peer;
 use crate::buffers;
 use crate::busy::Busy;
+use crate::endless;
 use pingora::http::RequestHeader;
 use pingora::proxy::Session;
 use pingora::upstreams::peer::HttpPeer;
@@ -120,6 +121,11 @@ impl Edge {
             if !hop.opened.workspace.route().reaches(backend) {
                 hop.missed = true;
                 return Error::e_explain(ErrorType::ConnectError, "the pod has gone meanwhile");
+            }
+            if let Some(pod) = hop.opened.address(backend)
+                && !backend.speaks_http2(pod)
+            {
+                endless::awaits(connection, pod);
             }
         }
         Ok(())

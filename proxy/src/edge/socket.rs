@@ -95,8 +95,8 @@ impl Edge {
             let Some(address) = opened.address(&backend) else {
                 return Error::err_in(ErrorType::InternalError);
             };
-            if backend.http2 && address == backend.address {
-                // It would take a handshake for nonsense; its extra ports speak HTTP/1.1.
+            if backend.speaks_http2(address) {
+                // It would take a handshake for nonsense.
                 self.metrics.sockets.refused(Refused::Protocol);
                 return self.reply(session, ctx, &Reply::no_sockets()).await;
             }

@@ -7,6 +7,7 @@
 //! It does not look at a stream either whose workspace takes no more of an upload. So one whose whole
 //! connection has ended is given [`LEFT`] to end by itself.
 
+use crate::endless;
 use std::time::Duration;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -41,7 +42,7 @@ pub(super) async fn run(stream: impl Future<Output = ()>, over: CancellationToke
     let cut = Cut::default();
     let token = cut.0.clone();
     tokio::select! {
-        () = CUT.scope(cut, stream) => true,
+        () = CUT.scope(cut, endless::watched(stream)) => true,
         () = token.cancelled() => {
             // Its request ends here, without the line that it would have had.
             tracing::info!(target: "access", "an HTTP/2 stream was ended whose caller is out");

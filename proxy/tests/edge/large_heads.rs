@@ -6,8 +6,10 @@ use crate::proxy::{CONSOLE, Stage};
 use crate::raw::{self, RawPod};
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
+use std::sync::Arc;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
+use tokio::sync::{Mutex, mpsc};
 
 /// Bytes of a line's value.
 const LINE: usize = 1000;
@@ -127,4 +129,51 @@ async fn one_that_is_too_large_costs_nobody_else() {
             }
         }
     }
+}
+
+/// Bytes of a head that drips, a part.
+const PART: usize = 2048;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_drips_without_an_end_is_cut() {
+    let stage = Stage::start().await;
+    let other = RawPod::start(serve).await;
+    let (parts, drips) = mpsc::channel::<()>(1);
+    let drips = Arc::new(Mutex::new(drips));
+    let hostile = RawPod::start(move |mut stream| {
+        let drips = drips.clone();
+        async move {
+            raw::head(&mut stream).await;
+            let begin = "HTTP/1.1 200 OK\r\nX-Line: ";
+            stream.write_all(begin.as_bytes()).await.unwrap();
+            while drips.lock().await.recv().await.is_some() {
+                if stream.write_all(&[b'x'; PART]).await.is_err() {
+                    break;
+                }
+            }
+        }
+    })
+    .await;
+    for (pod, workspace) in [(&other, "other"), (&hostile, "dev")] {
+        let spec = Spec::new(workspace, workspace, 1, pod.address);
+        let uid = stage.cluster.run(&spec).await;
+        stage.routed(workspace, Some(&uid)).await;
+    }
+    let mut answer = std::pin::pin!(stage.get("dev", "/"));
+    let mut sent = 0;
+    let answer = loop {
+        tokio::select! {
+            biased;
+            answer = &mut answer => break answer,
+            // Another request has its answer before the next part comes, so each of them is read by itself.
+            () = async {
+                assert_eq!(stage.get("other", "/1").await.status, 200);
+                let _ = parts.send(()).await;
+            } => sent += PART,
+        }
+        assert!(sent < 512 * 1024, "it goes on");
+    };
+    assert_eq!(answer.status, 502);
+    assert!(sent > 64 * 1024, "{sent} bytes are a head like others");
+    assert_eq!(hostile.connections(), 1, "it is not asked again");
 }
