@@ -2,6 +2,7 @@
 
 mod gone;
 pub mod share;
+mod turn;
 mod wait;
 pub mod word;
 
@@ -13,6 +14,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 use word::Word;
+
+pub use gone::gone;
+pub use share::{Amount, Full};
+pub use turn::Turn;
+pub use wait::{Woken, wait_for};
 
 /// How much may be held.
 #[derive(Debug, Clone, Copy)]
@@ -42,26 +48,6 @@ impl Bounds {
             ..held
         }
     }
-}
-
-pub use gone::gone;
-pub use share::{Amount, Full};
-pub use wait::{Woken, wait_for};
-
-/// So many requests of a workspace go to its new pod at once.
-const FIRST: usize = 64;
-/// Pause before as many more.
-const STEP: Duration = Duration::from_millis(50);
-/// Longest wait of one that had a pod.
-const LAST: Duration = Duration::from_secs(2);
-
-/// How long a request waits on, once there is a pod, that has `before` others before it: they go in
-/// order, in groups, so that a pod which has just come up does not meet all of them in one instant.
-/// Applications take 128 connections that they have not looked at yet, or more.
-#[must_use]
-pub fn pace(before: usize) -> Duration {
-    let groups = u32::try_from(before / FIRST).unwrap_or(u32::MAX);
-    STEP.saturating_mul(groups).min(LAST)
 }
 
 /// What a held request occupies, in bytes: its head.
@@ -299,12 +285,6 @@ mod tests {
         assert!(holds.take_absent(&a, 10).is_ok());
         drop((more, other));
         assert!(holds.all().ledger.is_empty() && holds.all().words.is_empty());
-    }
-
-    #[test]
-    fn they_go_in_groups() {
-        let paces = [0, 63, 64, 199, 1_000_000].map(|before| pace(before).as_millis());
-        assert_eq!(paces, [0, 0, 50, 150, 2000]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::find::Search;
 use super::listen::{Asks, Heard};
 use crate::dial::Next;
 use crate::gate::Opened;
-use crate::hold::{Woken, pace, wait_for, weight};
+use crate::hold::{Turn, Woken, wait_for, weight};
 use crate::metrics::HoldEnd;
 use crate::sessions::Entered;
 use crate::table::{Backend, Status};
@@ -14,7 +14,6 @@ use pingora::protocols::http::ServerSession;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// The pod that was chosen; the request is entered as open on it.
@@ -48,7 +47,7 @@ impl Edge {
         let mut asks = Asks::new(&workspace.id, &opened.host, from);
         // What has waited, or tried one, may see another version of the workspace.
         let mut again = place.is_some() || attempts.made() > 0;
-        let mut paced = false;
+        let mut turn = Turn::default();
         let none = |held: bool, failure: Failure| {
             if held {
                 self.held(match failure {
@@ -83,18 +82,14 @@ impl Edge {
                     attempts.failed(&backend.uid);
                 }
                 Next::Dial(backend, back_off) => {
+                    let now = Instant::now();
                     // What was held goes in order.
-                    let pause = place
-                        .as_ref()
-                        .filter(|_| !paced)
-                        .map(|place| pace(place.before));
-                    paced |= pause.is_some();
-                    let back_off = back_off.max(pause.unwrap_or_default());
-                    if back_off > Duration::ZERO {
+                    let before = place.as_ref().map_or(0, |place| place.before);
+                    let until = turn.at(before, now).max(now + back_off);
+                    if until > now {
                         // There is a pod: a proxy that stops has it answer.
                         let never = std::future::pending::<()>;
                         let changed = workspace.changed_from(&route);
-                        let until = Instant::now() + back_off;
                         match wait_for(client, changed, never(), never(), until).await {
                             Woken::TimedOut | Woken::Stopping | Woken::Told(()) => {}
                             Woken::Changed => {
@@ -126,6 +121,7 @@ impl Edge {
                     });
                 }
                 Next::Hold => {
+                    turn.lost();
                     let held = match &mut place {
                         Some(held) => held,
                         None => {
