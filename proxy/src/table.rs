@@ -252,6 +252,15 @@ impl Table {
         self.0.workspaces.pin().get(id).cloned()
     }
 
+    /// Puts a workspace in, and tells whoever waits for it.
+    fn put(&self, workspace: Arc<Workspace>) {
+        self.0
+            .workspaces
+            .pin()
+            .insert(workspace.id.clone(), workspace);
+        self.0.arrived.notify_waiters();
+    }
+
     /// Whether any workspace lets pages of `origin` use its sessions.
     #[must_use]
     pub fn names_origin(&self, origin: &str) -> bool {

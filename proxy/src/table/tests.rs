@@ -192,6 +192,21 @@ async fn a_workspace_that_is_waited_for_is_not_forgotten() {
     assert!(h.table.get("dev").is_none() && h.table.is_empty());
 }
 
+/// For a moment it is not there, while it is found to be waited for.
+#[tokio::test(start_paused = true)]
+async fn one_that_is_put_back_is_told_of_to_whoever_has_missed_it() {
+    let mut h = Harness::new();
+    h.apply(pod("a", "dev", 1, true));
+    let workspace = h.table.get("dev").unwrap();
+    h.table.0.workspaces.pin().remove("dev");
+    let mut arrival = std::pin::pin!(h.table.arrival("dev"));
+    let missed = tokio::time::timeout(REMEMBER, arrival.as_mut()).await;
+    assert!(missed.is_err());
+    h.table.put(workspace);
+    let came = tokio::time::timeout(REMEMBER, arrival).await;
+    assert!(came.is_ok());
+}
+
 #[test]
 fn one_that_comes_back_in_time_is_not_forgotten() {
     let mut h = Harness::new();

@@ -197,7 +197,8 @@ impl Writer {
         fence(Ordering::SeqCst);
         let awaited = workspace.is_awaited();
         if awaited {
-            all.insert(id.clone(), workspace);
+            // Whoever has just missed it would wait in vain, too.
+            self.table.put(workspace);
         } else {
             self.count_origins(&workspace.route().allow_origins, &AllowedOrigins::NONE);
         }
@@ -254,14 +255,7 @@ impl Writer {
         self.count_origins(named.unwrap_or(&AllowedOrigins::NONE), &route.allow_origins);
         match known {
             Some(workspace) => workspace.publish(route),
-            None => {
-                self.table
-                    .0
-                    .workspaces
-                    .pin()
-                    .insert(id.clone(), Arc::new(Workspace::new(id.clone(), route)));
-                self.table.0.arrived.notify_waiters();
-            }
+            None => self.table.put(Arc::new(Workspace::new(id.clone(), route))),
         }
         if empty {
             self.leave(id.clone(), now);
