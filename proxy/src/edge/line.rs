@@ -5,12 +5,12 @@
 
 use super::Edge;
 use super::context::{Context, Hop, PodHop};
+use super::downstream::is_bodiless;
 use crate::http2::{self, Cut};
 use crate::table::Backend;
 use http::header::CONTENT_LENGTH;
-use http::{Method, StatusCode};
 use nix::sys::socket::{Shutdown, shutdown};
-use pingora::http::ResponseHeader;
+use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::protocols::http::ServerSession;
 use pingora::proxy::Session;
 use std::os::fd::RawFd;
@@ -87,7 +87,7 @@ impl Edge {
     /// Has an answer without an end ended with what opened it.
     pub(super) fn watch(&self, session: &Session, response: &ResponseHeader, ctx: &mut Context) {
         let Hop::Pod(hop) = &mut ctx.hop else { return };
-        if !is_endless(&session.req_header().method, response) {
+        if !is_endless(session.req_header(), response) {
             return;
         }
         let pod = hop.current.as_ref().map(|(pod, _)| pod.clone());
@@ -126,15 +126,8 @@ impl Edge {
 }
 
 /// Whether nobody can tell from the head of an answer where it ends.
-fn is_endless(method: &Method, response: &ResponseHeader) -> bool {
-    let bodiless = matches!(
-        response.status,
-        StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
-    );
-    method != Method::HEAD
-        && !bodiless
-        && !response.status.is_informational()
-        && !response.headers.contains_key(CONTENT_LENGTH)
+pub(super) fn is_endless(request: &RequestHeader, response: &ResponseHeader) -> bool {
+    !is_bodiless(request, response) && !response.headers.contains_key(CONTENT_LENGTH)
 }
 
 #[cfg(test)]
@@ -182,15 +175,16 @@ mod tests {
             head
         };
         for (method, head, wanted) in [
-            (Method::GET, head(200, None), true),
-            (Method::POST, head(500, None), true),
-            (Method::GET, head(200, Some("5")), false),
-            (Method::HEAD, head(200, None), false),
-            (Method::GET, head(204, None), false),
-            (Method::GET, head(304, None), false),
-            (Method::GET, head(103, None), false),
+            ("GET", head(200, None), true),
+            ("POST", head(500, None), true),
+            ("GET", head(200, Some("5")), false),
+            ("HEAD", head(200, None), false),
+            ("GET", head(204, None), false),
+            ("GET", head(304, None), false),
+            ("GET", head(103, None), false),
         ] {
-            assert_eq!(is_endless(&method, &head), wanted, "{method} {head:?}");
+            let request = RequestHeader::build(method, b"/", None).unwrap();
+            assert_eq!(is_endless(&request, &head), wanted, "{method} {head:?}");
         }
     }
 }

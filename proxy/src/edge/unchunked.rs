@@ -3,10 +3,10 @@
 //! Pingora says that an answer comes in chunks, where its pod speaks HTTP/2 and tells no length, behind the
 //! last of its hooks. Its modules come later than that.
 
-use super::downstream::is_bodiless;
+use super::line::is_endless;
 use async_trait::async_trait;
 use http::Version;
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::TRANSFER_ENCODING;
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::modules::http::{HttpModule, HttpModuleBuilder, Module};
 use std::any::Any;
@@ -56,7 +56,5 @@ impl HttpModule for Unchunked {
 
 /// Whether nothing but the end of the client's connection can end an answer.
 pub(super) fn ends_with_connection(request: &RequestHeader, response: &ResponseHeader) -> bool {
-    request.version == Version::HTTP_10
-        && !is_bodiless(request, response)
-        && !response.headers.contains_key(CONTENT_LENGTH)
+    request.version == Version::HTTP_10 && is_endless(request, response)
 }
