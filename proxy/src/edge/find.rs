@@ -58,10 +58,11 @@ impl Edge {
             if !held {
                 return Ok((backend, entered));
             }
+            // First what it is judged by: what changes meanwhile is looked at later.
+            search.judged = self.judged(opened);
             let anew = self.judge_again(session.req_header(), ctx).await;
             let anew = anew.map_err(NotFound::TurnedAway)?;
             let same = anew.is_for_what(opened);
-            search.judged = self.judged(&anew);
             *opened = anew;
             if same {
                 return Ok((backend, entered));
