@@ -137,13 +137,14 @@ impl Edge {
         let route = opened.workspace.route();
         let changed = opened.workspace.changed_from(&route);
         let until = Patience::new(ctx.started, &self.holds.bounds, asked.html.may_reload()).next();
-        let reply = match self.told_or(session, ctx, asked, changed, until).await {
+        let (end, reply) = match self.told_or(session, ctx, asked, changed, until).await {
             Woken::Told(Ok(told)) if ends_waiting(told.status) => {
                 place.word.heard(&told);
-                Reply::absent(asked, &told)
+                (HoldEnd::Told, Reply::absent(asked, &told))
             }
             Woken::Told(Err(error @ AskError::NotTheirs)) => {
-                self.not_told(&error, session.req_header(), ctx, asked)
+                let reply = self.not_told(&error, session.req_header(), ctx, asked);
+                (HoldEnd::NotTheirs, reply)
             }
             Woken::ClientGone => {
                 self.held(HoldEnd::ClientGone);
@@ -159,6 +160,7 @@ impl Edge {
             }
         };
         drop(place);
+        self.held(end);
         self.reply(session, ctx, &reply).await
     }
 

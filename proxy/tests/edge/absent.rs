@@ -334,6 +334,8 @@ async fn one_that_was_just_stopped_says_so() {
     stage.cluster.terminate("app").await;
     stage.routed("dev", None).await;
     assert_eq!(body(&stage.get("dev", "/").await)["code"], "stopping");
+    // It had a place meanwhile.
+    assert_eq!(stage.metric("holds_total{end=\"Told\"}").await, 1);
     let own = [("Sec-Fetch-Site", "same-origin")];
     let status = alice(&stage, "GET", "dev", "/.nogoo9/status", &own).await;
     assert_eq!(body(&status)["status"], "stopping");
