@@ -343,10 +343,8 @@ impl Gate {
 
     /// A token of ours is where it must not be, and where the pod would get to see it.
     fn token_in_url(&self) -> Reply {
-        let body = serde_json::json!({
-            "code": "invalid_request", "message": challenge::TOKEN_IN_URL,
-        });
-        Reply::json(StatusCode::BAD_REQUEST, &body).with(
+        let message = challenge::TOKEN_IN_URL;
+        Reply::error(StatusCode::BAD_REQUEST, "invalid_request", message).with(
             WWW_AUTHENTICATE.as_str(),
             challenge::token_in_url(&self.challenge_at),
         )
@@ -355,9 +353,8 @@ impl Gate {
     /// The token counts and does not reach that far (RFC 6750, section 3.1).
     fn insufficient_scope(&self, caller: &Caller, needed: &'static str) -> Reply {
         let message = Denied::Scope { needed }.to_string();
-        let body = serde_json::json!({"code": "insufficient_scope", "message": message});
         let granted = caller.scopes.as_ref();
-        Reply::json(StatusCode::FORBIDDEN, &body).with(
+        Reply::error(StatusCode::FORBIDDEN, "insufficient_scope", &message).with(
             WWW_AUTHENTICATE.as_str(),
             challenge::insufficient_scope(&self.challenge_at, granted, needed),
         )

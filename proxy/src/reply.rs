@@ -99,6 +99,13 @@ impl Reply {
         }
     }
 
+    /// Why not, for a program: a short word, and a sentence.
+    #[must_use]
+    pub fn error(status: StatusCode, code: &str, message: &str) -> Self {
+        let body = serde_json::json!({"code": code, "message": message});
+        Self::json(status, &body)
+    }
+
     /// A redirect.
     #[must_use]
     pub fn redirect(status: StatusCode, to: String) -> Self {
@@ -160,14 +167,12 @@ impl Reply {
     /// "Not there", and, since the two must not be told apart, "not yours".
     #[must_use]
     pub fn not_found(html: Html, console: &str) -> Self {
+        let message = "There is no such workspace, or it is not yours.";
         if !html.is_page() {
-            return Self::json(
-                StatusCode::NOT_FOUND,
-                &serde_json::json!({"code": "not_found", "message": "There is no such workspace, or it is not yours."}),
-            );
+            return Self::error(StatusCode::NOT_FOUND, "not_found", message);
         }
         let inner = format!(
-            "<h1>Nothing here for you</h1><p>There is no such workspace, or it is not yours.</p>\
+            "<h1>Nothing here for you</h1><p>{message}</p>\
              <p>If it is yours it may be stopped: <a href=\"{}\">start it in the console</a>.</p>",
             escape(console)
         );
@@ -185,8 +190,7 @@ impl Reply {
             );
             Self::page(StatusCode::SERVICE_UNAVAILABLE, "Not ready", "", &inner)
         } else {
-            let body = serde_json::json!({"code": "unavailable", "message": message});
-            Self::json(StatusCode::SERVICE_UNAVAILABLE, &body)
+            Self::error(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
         };
         reply.with(RETRY_AFTER.as_str(), "5")
     }
@@ -200,35 +204,28 @@ impl Reply {
     /// The request breaks the protocol.
     #[must_use]
     pub fn bad_request() -> Self {
-        Self::json(
-            StatusCode::BAD_REQUEST,
-            &serde_json::json!({"code": "invalid_request", "message": "The request is not proper HTTP."}),
-        )
+        let message = "The request is not proper HTTP.";
+        Self::error(StatusCode::BAD_REQUEST, "invalid_request", message)
     }
 
     /// The request can be read in two ways.
     #[must_use]
     pub fn flawed(flaw: Flaw) -> Self {
-        let body = serde_json::json!({"code": "invalid_request", "message": flaw.to_string()});
-        Self::json(flaw.status(), &body)
+        Self::error(flaw.status(), "invalid_request", &flaw.to_string())
     }
 
     /// The rest of the request did not come.
     #[must_use]
     pub fn timed_out() -> Self {
-        Self::json(
-            StatusCode::REQUEST_TIMEOUT,
-            &serde_json::json!({"code": "request_timeout", "message": "The request did not arrive as a whole in time."}),
-        )
+        let message = "The request did not arrive as a whole in time.";
+        Self::error(StatusCode::REQUEST_TIMEOUT, "request_timeout", message)
     }
 
     /// The body is larger than it may be (`--max-body-bytes`).
     #[must_use]
     pub fn too_large() -> Self {
-        Self::json(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            &serde_json::json!({"code": "too_large", "message": "The request's body is larger than this server takes."}),
-        )
+        let message = "The request's body is larger than this server takes.";
+        Self::error(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
     }
 
     /// The workspace's answer broke off, or made no sense.
@@ -245,8 +242,7 @@ impl Reply {
             let inner = format!("<h1>No proper answer</h1><p>{message}</p>{advice}");
             Self::page(StatusCode::BAD_GATEWAY, "Bad gateway", "", &inner)
         } else {
-            let body = serde_json::json!({"code": "bad_gateway", "message": message});
-            Self::json(StatusCode::BAD_GATEWAY, &body)
+            Self::error(StatusCode::BAD_GATEWAY, "bad_gateway", message)
         }
     }
 

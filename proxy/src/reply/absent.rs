@@ -6,7 +6,6 @@ use crate::gate::Asked;
 use http::StatusCode;
 use http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY, RETRY_AFTER};
 use nogoo9_model::absent::{Absent, Status};
-use serde_json::json;
 
 impl Reply {
     /// The workspace has no pod. A person gets a page, with a button where that helps.
@@ -26,8 +25,8 @@ impl Reply {
         if html.is_page() {
             return Self::unavailable(html, &told.message);
         }
-        let body = json!({"code": told.status.as_str(), "message": told.message});
-        let reply = Self::json(StatusCode::SERVICE_UNAVAILABLE, &body);
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        let reply = Self::error(status, told.status.as_str(), &told.message);
         match told.status {
             // Nothing changes by itself.
             Status::Stopped => reply,
@@ -89,8 +88,7 @@ impl Reply {
             let inner = format!("<h1>That did not work</h1><p role=\"alert\">{message}</p>");
             return Self::page(refusal.status, "That did not work", "", &inner);
         }
-        let body = json!({"code": refusal.code, "message": refusal.message});
-        Self::json(refusal.status, &body)
+        Self::error(refusal.status, &refusal.code, &refusal.message)
     }
 }
 

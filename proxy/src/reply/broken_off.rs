@@ -14,7 +14,6 @@ impl Reply {
             let inner = format!("<h1>No answer</h1><p>{message}</p>");
             return Self::page(StatusCode::BAD_GATEWAY, "No answer", "", &inner);
         }
-        let body = serde_json::json!({"code": "bad_gateway", "message": message});
-        Self::json(StatusCode::BAD_GATEWAY, &body)
+        Self::error(StatusCode::BAD_GATEWAY, "bad_gateway", message)
     }
 }

@@ -13,8 +13,7 @@ impl Reply {
             "Too many requests from your address had a token or a cookie that does not count, as this one \
              has. Requests with one that counts are not limited; the next other one is heard in {seconds} s."
         );
-        let body = serde_json::json!({"code": "too_many_failures", "message": message});
-        Self::json(StatusCode::TOO_MANY_REQUESTS, &body)
+        Self::error(StatusCode::TOO_MANY_REQUESTS, "too_many_failures", &message)
             .with(RETRY_AFTER.as_str(), seconds.to_string())
     }
 }

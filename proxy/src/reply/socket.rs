@@ -11,8 +11,7 @@ impl Reply {
     pub fn no_sockets() -> Self {
         let message =
             "This workspace speaks HTTP/2 alone (workspace-protocol: h2c), and has no WebSockets.";
-        let body = serde_json::json!({"code": "not_supported", "message": message});
-        Self::json(StatusCode::NOT_IMPLEMENTED, &body)
+        Self::error(StatusCode::NOT_IMPLEMENTED, "not_supported", message)
     }
 
     /// A request for a WebSocket that is no proper one (RFC 6455, sections 4.2.2 and 4.4).
@@ -32,8 +31,7 @@ impl Reply {
                 "A request for a WebSocket has no body.",
             ),
         };
-        let body = serde_json::json!({"code": "invalid_request", "message": message});
-        let reply = Self::json(status, &body);
+        let reply = Self::error(status, "invalid_request", message);
         if fault == Fault::Version {
             return reply
                 .with(UPGRADE.as_str(), "websocket")
