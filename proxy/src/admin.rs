@@ -76,10 +76,8 @@ async fn holding(
     let workspace = facts.table.get(&asked.workspace);
     let past = workspace.is_some_and(|workspace| is_past(&workspace.route(), &asked.pods));
     fence(Ordering::SeqCst);
-    let mut pods = facts.sessions.lend(&asked.workspace, session);
-    pods.retain(|pod| asked.pods.iter().any(|uid| *uid == **pod));
     Ok(Json(Said {
-        pods,
+        pods: facts.sessions.lend(&asked.workspace, session, &asked.pods),
         past: past && facts.table.is_complete(),
     }))
 }

@@ -284,17 +284,18 @@ impl Sessions {
         pods
     }
 
-    /// As [`Self::holding`], for another proxy: what is returned is kept for a while
-    /// ([`leases::LEASE`]), in which that proxy may have its own request there.
+    /// As [`Self::holding`], of those that another proxy has `asked` about: what is returned is kept for
+    /// a while ([`leases::LEASE`]), in which that proxy may have its own request there.
     #[must_use]
-    pub fn lend(&self, workspace: &str, session: SessionKey) -> Vec<Arc<str>> {
-        let pods = self.holding(workspace, session);
+    pub fn lend(&self, workspace: &str, session: SessionKey, asked: &[String]) -> Vec<Arc<str>> {
+        let mut pods = self.holding(workspace, session);
+        pods.retain(|pod| asked.iter().any(|uid| *uid == **pod));
         lock(&self.0.leases).enter(workspace, &pods, Instant::now());
         // Kept first, looked at then: had the last of it ended in between, the pod may have been found
         // unused already.
-        let mut still = self.holding(workspace, session);
-        still.retain(|pod| pods.contains(pod));
-        still
+        let still = self.holding(workspace, session);
+        pods.retain(|pod| still.contains(pod));
+        pods
     }
 
     /// Number of open sessions of that kind.

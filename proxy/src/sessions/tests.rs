@@ -179,13 +179,16 @@ fn what_another_proxy_is_told_of_is_kept_for_a_while() {
     socket.holds(mine);
     let _request = sessions.enter(&dev, &new, Kind::Request);
     let of = |sessions: &Sessions| sessions.to_wire("dev").sessions;
-    assert!(sessions.lend("dev", theirs).is_empty());
-    assert!(sessions.lend("other", mine).is_empty());
+    let asked = ["old", "older"].map(ToOwned::to_owned);
+    assert!(sessions.lend("dev", theirs, &asked).is_empty());
+    assert!(sessions.lend("other", mine, &asked).is_empty());
+    // What nobody has asked about is not kept for them.
+    assert!(sessions.lend("dev", mine, &asked[1..]).is_empty());
     assert_eq!(of(&sessions).get("old"), Some(&1));
-    assert_eq!(*sessions.lend("dev", mine), *std::slice::from_ref(&old));
+    assert_eq!(sessions.lend("dev", mine, &asked), [old]);
     assert_eq!(of(&sessions).get("old"), Some(&2));
     drop(socket);
-    assert!(sessions.lend("dev", mine).is_empty());
+    assert!(sessions.lend("dev", mine, &asked).is_empty());
     let told = sessions.to_wire("dev");
     assert_eq!(told.sessions.get("old"), Some(&1), "the lease");
     assert_eq!(told.sessions.get("new"), Some(&1));
