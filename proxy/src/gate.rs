@@ -304,11 +304,7 @@ impl Gate {
         else {
             return None;
         };
-        let extra = Extra::find(route, place.port.as_deref(), place.path).ok()?;
-        let ambiguous = extra
-            .as_ref()
-            .is_some_and(|extra| extra.is_ambiguous(route, place.path));
-        (!ambiguous).then_some(extra)
+        Extra::find_plain(route, place.port.as_deref(), place.path)
     }
 
     /// What a workspace that has come to the table meanwhile is to whoever asked for it.
@@ -316,12 +312,7 @@ impl Gate {
     pub fn admit(&self, asked: &Asked) -> Option<Opened> {
         let workspace = self.table.get(&asked.id)?;
         let route = workspace.route();
-        let extra = Extra::find(&route, asked.port.as_deref(), &asked.path).ok()?;
-        if let Some(extra) = &extra
-            && extra.is_ambiguous(&route, &asked.path)
-        {
-            return None;
-        }
+        let extra = Extra::find_plain(&route, asked.port.as_deref(), &asked.path)?;
         let open = may_open(&asked.caller, &route, asked.mode, extra.as_ref());
         open.then(|| Opened {
             workspace,
@@ -364,6 +355,11 @@ impl Gate {
 /// What path mode puts before a workspace's own paths.
 fn prefix(mode: Mode, id: &str) -> Option<String> {
     (mode == Mode::Path).then(|| format!("/route/{id}"))
+}
+
+/// Where in a workspace the edge answers itself.
+fn ours(mode: Mode, id: &str, name: &str) -> String {
+    format!("{}/.nogoo9/{name}", prefix(mode, id).unwrap_or_default())
 }
 
 fn slash(id: &str, query: Option<&str>) -> Reply {

@@ -1,7 +1,7 @@
 //! Requests that only control can answer: their workspace has no pods, or is not the caller's.
 
 use super::sign_in::{query, target};
-use super::{Opened, prefix};
+use super::{Opened, ours, prefix};
 use crate::reply::Html;
 use crate::route::{Mode, Place};
 use http::Method;
@@ -60,18 +60,14 @@ impl Asked {
     /// Where a page asks how things stand.
     #[must_use]
     pub fn status_path(&self) -> String {
-        self.ours("status")
+        ours(self.mode, &self.id, "status")
     }
 
     /// Where the start button leads.
     #[must_use]
     pub fn start_path(&self) -> String {
-        format!("{}?return={}", self.ours("start"), query(&self.back))
-    }
-
-    fn ours(&self, name: &str) -> String {
-        let prefix = prefix(self.mode, &self.id).unwrap_or_default();
-        format!("{prefix}/.nogoo9/{name}")
+        let start = ours(self.mode, &self.id, "start");
+        format!("{start}?return={}", query(&self.back))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the gate decides.
 
-use super::{Asked, Extra, may_open, prefix};
+use super::{Asked, Extra, may_open, ours, prefix};
 use crate::reply::{Html, Reply, Told};
 use crate::route::Mode;
 use crate::sessions::Kind;
@@ -170,7 +170,6 @@ impl Opened {
     /// Where the waiting page asks how things stand.
     #[must_use]
     pub fn status_path(&self) -> String {
-        let root = prefix(self.mode, &self.workspace.id).unwrap_or_default();
-        format!("{root}/.nogoo9/status")
+        ours(self.mode, &self.workspace.id, "status")
     }
 }

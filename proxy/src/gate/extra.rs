@@ -42,6 +42,19 @@ impl Extra {
         }))
     }
 
+    /// As [`Self::find`]; `None`: there is no such port, or nobody can tell which one is meant.
+    pub(super) fn find_plain(
+        route: &Route,
+        named: Option<&str>,
+        path: &str,
+    ) -> Option<Option<Self>> {
+        let extra = Self::find(route, named, path).ok()?;
+        let ambiguous = extra
+            .as_ref()
+            .is_some_and(|it| it.is_ambiguous(route, path));
+        (!ambiguous).then_some(extra)
+    }
+
     /// Whether it was reached by a `path` that whoever resolves it takes for one of another port's, which
     /// other people may open.
     pub(super) fn is_ambiguous(&self, route: &Route, path: &str) -> bool {
