@@ -117,30 +117,22 @@ impl Attempts {
 mod tests {
     use super::*;
     use crate::table::Status;
+    use crate::testing::pod;
     use nogoo9_model::access::Visibility;
 
-    fn pod(uid: &str) -> Arc<Backend> {
-        Arc::new(Backend {
-            uid: Arc::from(uid),
-            name: uid.to_owned(),
-            address: "127.0.0.1:1".parse().unwrap(),
-            ports: Default::default(),
-            pool: 0,
-            strip_prefix: true,
-            identity_headers: true,
-            affinity: false,
-            candidate: uid.starts_with("new"),
-            http2: false,
-        })
-    }
-
     fn route(uids: &[&str]) -> Route {
+        let pod = |uid: &&str| {
+            Arc::new(Backend {
+                candidate: uid.starts_with("new"),
+                ..pod(uid)
+            })
+        };
         Route {
             owner: "alice".to_owned(),
             visibility: Visibility::Private,
             allow_origins: Default::default(),
             ports: Default::default(),
-            backends: uids.iter().map(|uid| pod(uid)).collect(),
+            backends: uids.iter().map(pod).collect(),
             status: Status::Serving,
             recreating: false,
             progress: Default::default(),

@@ -38,5 +38,7 @@ pub mod server;
 pub mod sessions;
 pub mod strict;
 pub mod table;
+#[cfg(test)]
+mod testing;
 pub mod tls;
 pub mod tunnel;

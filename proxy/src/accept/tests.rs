@@ -1,44 +1,13 @@
 use super::*;
-use crate::http2::{self, Http2Metrics, meter::Rates};
-use pingora::apps::ReusedHttpStream;
+use crate::http2::Http2Metrics;
+use crate::testing::{BOUNDS, Stuck, http2_limits};
 use tokio::io::AsyncWriteExt as _;
-use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 const LONG: Duration = Duration::from_secs(15);
 
-/// What becomes of requests that wait for ever, and do not look at their clients.
-struct Stuck(mpsc::UnboundedSender<&'static str>);
-
-/// Says so when a request has ended.
-struct Ends(mpsc::UnboundedSender<&'static str>);
-
-impl Drop for Ends {
-    fn drop(&mut self) {
-        let _ = self.0.send("ended");
-    }
-}
-
-#[async_trait::async_trait]
-impl HttpServerApp for Stuck {
-    async fn process_new_http(
-        self: &Arc<Self>,
-        _session: ServerSession,
-        _: &ShutdownWatch,
-    ) -> Option<ReusedHttpStream> {
-        let _ends = Ends(self.0.clone());
-        let _ = self.0.send("begun");
-        std::future::pending().await
-    }
-}
-
 /// An acceptor whose requests go to `app`. It goes on for as long as what comes with it is held.
 fn acceptor(app: Stuck) -> (Acceptor<Stuck>, tokio::sync::watch::Sender<bool>) {
-    let bounds = Bounds {
-        target: 100,
-        section: 1000,
-        fields: 10,
-    };
     let limits = Limits {
         proxy_protocol: false,
         reuse_port: false,
@@ -49,7 +18,7 @@ fn acceptor(app: Stuck) -> (Acceptor<Stuck>, tokio::sync::watch::Sender<bool>) {
             head: LONG,
             idle: LONG,
         },
-        bounds,
+        bounds: BOUNDS,
         busy: busy::Bounds {
             requests: 1,
             sockets: 1,
@@ -58,18 +27,7 @@ fn acceptor(app: Stuck) -> (Acceptor<Stuck>, tokio::sync::watch::Sender<bool>) {
         },
         max_body: None,
     };
-    let of_one = http2::Limits {
-        streams: 10,
-        bounds,
-        rates: Rates {
-            resets: 10,
-            control: 10,
-        },
-        idle: LONG,
-        ping: Duration::ZERO,
-        window: 65_535,
-        shared: false,
-    };
+    let of_one = http2_limits(LONG);
     let http2 = Http2 {
         clear: false,
         shared: of_one.shared(),
@@ -95,8 +53,8 @@ fn acceptor(app: Stuck) -> (Acceptor<Stuck>, tokio::sync::watch::Sender<bool>) {
 
 #[tokio::test(start_paused = true)]
 async fn an_upload_ends_whose_client_is_gone_and_nobody_looks_at() {
-    let (said, mut says) = mpsc::unbounded_channel();
-    let (acceptor, _leave) = acceptor(Stuck(said));
+    let (app, mut says) = Stuck::new();
+    let (acceptor, _leave) = acceptor(app);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let accepting = tokio::spawn(acceptor.run(listener));

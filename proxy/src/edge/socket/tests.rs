@@ -1,8 +1,8 @@
 use super::*;
 use crate::accept::LOOK_EVERY;
 use crate::metrics::{EndLabels, Metrics};
-
 use crate::sessions::{Kind, Sessions};
+use crate::testing::pod;
 use http::StatusCode;
 use pingora::protocols::l4::stream::Stream as Tcp;
 use std::future::pending;
@@ -16,27 +16,12 @@ async fn pair() -> (TcpStream, TcpStream) {
     (far.unwrap(), near.unwrap().0)
 }
 
-fn backend() -> Arc<Backend> {
-    Arc::new(Backend {
-        uid: Arc::from("pod"),
-        name: "pod".to_owned(),
-        address: "127.0.0.1:1".parse().unwrap(),
-        ports: Default::default(),
-        pool: 0,
-        strip_prefix: true,
-        identity_headers: true,
-        affinity: false,
-        candidate: false,
-        http2: false,
-    })
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_socket_ends_whose_client_is_gone_and_whose_pod_reads_nothing() {
+    let backend = Arc::new(pod("pod"));
     let (mut client, served) = pair().await;
     let (pod, _reads_nothing) = pair().await;
     let metrics = Metrics::new(&mut Default::default()).sockets;
-    let backend = backend();
     let (workspace, sessions) = (Arc::from("dev"), Sessions::new());
     let socket = Socket {
         pod,
