@@ -4,7 +4,7 @@ mod bounds;
 mod control;
 mod stopping;
 
-use crate::client::{Connection, request};
+use crate::client::{Connection, own, request};
 use crate::eventually;
 use crate::proxy::{CONSOLE, Stage};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -61,8 +61,7 @@ fn v2(source: [u8; 4]) -> Vec<u8> {
 async fn a_trusted_proxy_says_whose_its_connections_are() {
     let stage = Stage::with(&["--proxy-protocol", "--trusted-proxies=127.0.0.2"]).await;
     let (_app, _) = stage.serving("app", "dev", 1).await;
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
+    let (host, cookie) = stage.alice("dev");
     let headers = [
         ("Cookie", cookie.as_str()),
         ("Sec-Fetch-Site", "same-origin"),
@@ -115,12 +114,8 @@ async fn a_trusted_proxy_says_whose_its_connections_are() {
 async fn requests_that_are_sent_together_are_answered_in_order() {
     let stage = Stage::start().await;
     let (app, _) = stage.serving("app", "dev", 1).await;
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
-    let headers = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
+    let (host, cookie) = stage.alice("dev");
+    let headers = own(&cookie);
     let with_body = [headers[0], headers[1], ("Content-Length", "4")];
     let in_chunks = [headers[0], headers[1], ("Transfer-Encoding", "chunked")];
     let mut connection = Connection::open(stage.address).await;

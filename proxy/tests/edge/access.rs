@@ -1,14 +1,9 @@
 //! Who gets in, and that "not yours" looks like "not there".
 
+use crate::client::NAVIGATE;
 use crate::cluster::Spec;
 use crate::proxy::{CONSOLE, Stage};
 use crate::upstream::Upstream;
-
-const NAVIGATE: [(&str, &str); 3] = [
-    ("Sec-Fetch-Mode", "navigate"),
-    ("Sec-Fetch-Dest", "document"),
-    ("Sec-Fetch-Site", "none"),
-];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn not_yours_is_not_there() {
@@ -23,8 +18,7 @@ async fn not_yours_is_not_there() {
         for path in ["/", "/.nogoo9/status", "/.nogoo9/other"] {
             let mut answers = Vec::new();
             for id in ["bobs", "none"] {
-                let host = format!("{id}.{CONSOLE}");
-                let cookie = stage.cookie_on("alice", &host);
+                let (host, cookie) = stage.alice(id);
                 let mut headers = extra.to_vec();
                 headers.push(("Cookie", &cookie));
                 answers.push(stage.ask("GET", &host, path, &headers).await.timeless());
@@ -57,12 +51,7 @@ async fn not_yours_is_not_there() {
 #[tokio::test(flavor = "multi_thread")]
 async fn strangers_sign_in_first_whatever_the_id() {
     let stage = Stage::start().await;
-    let app = Upstream::start("app").await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("app", "dev", 1, app.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    let (app, _) = stage.serving("app", "dev", 1).await;
     for id in ["dev", "none"] {
         let host = format!("{id}.{CONSOLE}");
         let page = stage.ask("GET", &host, "/a?b=c&d", &NAVIGATE).await;
@@ -116,12 +105,7 @@ async fn strangers_sign_in_first_whatever_the_id() {
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_and_cookies_count_where_they_should() {
     let stage = Stage::start().await;
-    let app = Upstream::start("app").await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("app", "dev", 1, app.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    let (_app, _) = stage.serving("app", "dev", 1).await;
     let host = format!("dev.{CONSOLE}");
     let ask = async |headers: &[(&str, &str)]| stage.ask("GET", &host, "/", headers).await.status;
     let bearer = format!("Bearer {}", stage.bearer("alice"));

@@ -2,7 +2,7 @@
 
 mod elsewhere;
 
-use crate::client::{Answer, Connection, request};
+use crate::client::{Answer, Connection, own};
 use crate::cluster::Spec;
 use crate::eventually;
 use crate::proxy::{CONSOLE, Stage};
@@ -40,10 +40,7 @@ async fn who(stage: &Stage) -> String {
 async fn who_else(stage: &Stage) -> String {
     let host = format!("dev.{CONSOLE}");
     let cookie = stage.short_cookie("alice", &host, 600);
-    let headers = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
+    let headers = own(&cookie);
     let answer = stage.ask("GET", &host, "/", &headers).await.text();
     answer.lines().next().unwrap().to_owned()
 }
@@ -149,14 +146,7 @@ async fn without_the_annotation_new_requests_go_to_the_new_pod() {
 async fn a_stream_that_is_none_of_events_holds_nobody() {
     let stage = Stage::start().await;
     let old = old(&stage, true).await;
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
-    let headers = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
-    let mut slow = Connection::open(stage.address).await;
-    slow.send(request("GET", &host, "/slow", &headers)).await;
+    let _slow = stage.begin("GET", "dev", "/slow", "").await;
     eventually("the request", || async { old.requests() == 1 }).await;
     let _new = new(&stage).await;
     assert_eq!(who(&stage).await, "new");
@@ -168,10 +158,7 @@ const WEB: &str = "web--dev.localhost:9009";
 /// What alice's browser gets at an address.
 async fn at(stage: &Stage, host: &str, path: &str) -> Answer {
     let cookie = stage.cookie_on("alice", host);
-    let headers = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
+    let headers = own(&cookie);
     stage.ask("GET", host, path, &headers).await
 }
 

@@ -1,7 +1,7 @@
 //! What is open and is its caller's no more: their session's key is withdrawn, they lose a role, the
 //! workspace is closed to them.
 
-use crate::client::{Connection, request};
+use crate::client::{Connection, own, request};
 use crate::cluster::Spec;
 use crate::eventually;
 use crate::proxy::{CONSOLE, Stage};
@@ -66,10 +66,7 @@ async fn sockets_and_streams_end_with_the_key_of_their_session() {
     ends(by_session).await;
     ends(by_old).await;
     assert_eq!(events.rest().await, b"");
-    let own = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
+    let own = own(&cookie);
     assert_eq!(stage.ask("GET", HOST, "/", &own).await.status, 401);
     goes_on(by_bearer).await;
     assert!(stage.control.asked().is_empty());
@@ -95,10 +92,7 @@ async fn who_loses_a_role_loses_what_it_opened() {
     let cookie = cookie("s2");
     let out = socket(&stage, &format!("Cookie: {cookie}")).await;
     let mut events = stream(&stage, &cookie).await;
-    let own = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
+    let own = own(&cookie);
     let mut slow = Connection::open(stage.address).await;
     let before = app.requests();
     slow.send(request("GET", HOST, "/slow", &own)).await;

@@ -192,3 +192,21 @@ pub(crate) fn request(method: &str, host: &str, target: &str, headers: &[(&str, 
     text.push_str("\r\n");
     text
 }
+
+/// What a browser says of a request that opens a page.
+pub(crate) const NAVIGATE: [(&str, &str); 3] = [
+    ("Sec-Fetch-Mode", "navigate"),
+    ("Sec-Fetch-Dest", "document"),
+    ("Sec-Fetch-Site", "none"),
+];
+
+/// Headers of such a request, by whoever has that cookie.
+pub(crate) fn navigates(cookie: &str) -> [(&str, &str); 4] {
+    let [mode, dest, site] = NAVIGATE;
+    [("Cookie", cookie), mode, dest, site]
+}
+
+/// Headers of a request that a page makes where it is from.
+pub(crate) fn own(cookie: &str) -> [(&str, &str); 2] {
+    [("Cookie", cookie), ("Sec-Fetch-Site", "same-origin")]
+}

@@ -1,13 +1,7 @@
 //! Cookies that somebody planted, carried off, or has many of.
 
-use crate::client::{Connection, request};
+use crate::client::{Connection, NAVIGATE, request};
 use crate::proxy::{CONSOLE, Stage};
-
-const NAVIGATE: [(&str, &str); 3] = [
-    ("Sec-Fetch-Mode", "navigate"),
-    ("Sec-Fetch-Dest", "document"),
-    ("Sec-Fetch-Site", "none"),
-];
 
 /// What the pod got as cookies.
 fn cookies(echo: &str) -> Vec<&str> {

@@ -205,12 +205,7 @@ async fn what_is_open_on_a_pod_that_is_gone_ends_as_its_protocol_says() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_leaves_in_its_body_gives_its_place_back() {
     let stage = Stage::with(&["--hold-timeout", "300"]).await;
-    let nothing = Upstream::start("nothing").await;
-    stage
-        .cluster
-        .create(&Spec::new("app", "dev", 1, nothing.address))
-        .await;
-    stage.routed("dev", None).await;
+    let (nothing, _pod) = stage.starting("app", "dev").await;
     let mut stays = stage.begin("POST", "dev", "/", "body").await;
     let mut leaves: Vec<Connection> = Vec::new();
     for _ in 0..3 {

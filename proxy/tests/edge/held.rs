@@ -1,9 +1,9 @@
 //! What ends a hold beside a pod that comes: a proxy that stops, and what control says meanwhile.
 
-use crate::client::{Answer, Connection};
+use crate::client::{Answer, navigates};
 use crate::cluster::Spec;
 use crate::eventually;
-use crate::proxy::{CONSOLE, Stage};
+use crate::proxy::Stage;
 use crate::recorder::Recorder;
 use crate::sockets;
 use crate::upstream::Upstream;
@@ -18,10 +18,7 @@ fn told(status: &str) -> Value {
 
 /// A workspace whose requests are held: its pod is there, and not ready.
 async fn waiting(stage: &Stage, workspace: &str) {
-    let app = Upstream::start(workspace).await;
-    let pod = Spec::new(workspace, workspace, 1, app.address);
-    stage.cluster.create(&pod).await;
-    stage.routed(workspace, None).await;
+    stage.starting(workspace, workspace).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -30,10 +27,7 @@ async fn what_is_held_when_its_proxy_stops_is_sent_to_the_next() {
     let mut stage = Stage::with(&[&PATIENT[..], &flags].concat()).await;
     waiting(&stage, "dev").await;
     stage.control.tells("two", 200, &told("starting"));
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
-    let mut socket = Connection::open(stage.address).await;
-    socket.send(sockets::opening(&cookie, &host)).await;
+    let socket = sockets::begin(&stage, "dev").await;
     let mut held = vec![socket];
     held.push(stage.begin("GET", "dev", "/x", "").await);
     held.push(stage.begin("POST", "dev", "/x", "body").await);
@@ -62,14 +56,8 @@ async fn what_is_held_when_its_proxy_stops_is_sent_to_the_next() {
 
 /// Sends a navigation of alice's, and returns its answer.
 async fn navigate(stage: &Stage, workspace: &str) -> Answer {
-    let host = format!("{workspace}.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
-    let headers = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Mode", "navigate"),
-        ("Sec-Fetch-Dest", "document"),
-        ("Sec-Fetch-Site", "none"),
-    ];
+    let (host, cookie) = stage.alice(workspace);
+    let headers = navigates(&cookie);
     stage.ask("GET", &host, "/", &headers).await
 }
 

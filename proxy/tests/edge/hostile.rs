@@ -3,26 +3,15 @@
 
 use crate::client::{Connection, request};
 use crate::cluster::Spec;
-use crate::eventually;
 use crate::proxy::{CONSOLE, Stage};
 use crate::upstream::Upstream;
 use std::time::Duration;
 
 /// A held request of alice for the workspace `dev`, which has no pod that is ready.
 async fn hold(stage: &Stage) -> Connection {
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
-    let headers = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
     let before = stage.metric("held_requests").await;
-    let mut connection = Connection::open(stage.address).await;
-    connection.send(request("GET", &host, "/x", &headers)).await;
-    eventually("the hold", || async {
-        stage.metric("held_requests").await == before + 1
-    })
-    .await;
+    let connection = stage.begin("GET", "dev", "/x", "").await;
+    stage.held(before + 1).await;
     connection
 }
 
@@ -57,14 +46,8 @@ async fn a_held_request_does_not_follow_its_id_to_another_owner() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_breaks_the_protocol_is_told_so() {
     let stage = Stage::start().await;
-    let app = Upstream::start("app").await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("app", "dev", 1, app.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
+    let (app, _) = stage.serving("app", "dev", 1).await;
+    let (host, cookie) = stage.alice("dev");
     let headers = [
         ("Cookie", cookie.as_str()),
         ("Sec-Fetch-Site", "same-origin"),
@@ -119,12 +102,7 @@ async fn a_client_of_http_1_0_gets_no_chunks() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_is_accepted_after_its_end_is_answered_in_full() {
     let stage = Stage::start().await;
-    let app = Upstream::start("app").await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("app", "dev", 1, app.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    let (_app, _) = stage.serving("app", "dev", 1).await;
     let token = format!(
         "Bearer {}",
         stage.bearer_for("alice", Duration::from_secs(1))

@@ -1,6 +1,6 @@
 //! HTTP/2 clients in front of HTTP/1 pods.
 
-use crate::client::{Connection, request};
+use crate::client::{Connection, own, request};
 use crate::cluster::Spec;
 use crate::eventually;
 use crate::proxy::{CONSOLE, Stage};
@@ -8,6 +8,7 @@ use crate::upstream::Upstream;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Bytes, Frame};
+use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::convert::Infallible;
 
@@ -15,27 +16,22 @@ const UPLOADS: usize = 10;
 
 type Body = http_body_util::combinators::BoxBody<Bytes, Infallible>;
 
+async fn client(stage: &Stage) -> SendRequest<Body> {
+    let stream = tokio::net::TcpStream::connect(stage.address).await.unwrap();
+    let made = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
+    let (client, connection) = made.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn cookies_are_joined_and_uploads_end_once() {
     let stage = Stage::with(&["--h2c"]).await;
-    let app = Upstream::start("app").await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("app", "dev", 1, app.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    let (app, _) = stage.serving("app", "dev", 1).await;
     // HTTP/1 goes on beside it.
     assert_eq!(stage.get("dev", "/").await.status, 200);
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
-    let stream = tokio::net::TcpStream::connect(stage.address).await.unwrap();
-    let (mut client, connection) = hyper::client::conn::http2::handshake::<_, _, Body>(
-        TokioExecutor::new(),
-        TokioIo::new(stream),
-    )
-    .await
-    .unwrap();
-    tokio::spawn(connection);
+    let (host, cookie) = stage.alice("dev");
+    let mut client = client(&stage).await;
     let before = app.connections();
     for n in 0..UPLOADS {
         // A streamed body ends in an empty DATA frame.
@@ -84,12 +80,8 @@ async fn a_pod_that_speaks_http2_gets_uploads_of_http1() {
     let pod = Spec::new("app", "dev", 1, app.address).with(&annotations);
     let uid = stage.cluster.run(&pod).await;
     stage.routed("dev", Some(&uid)).await;
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
-    let own = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
+    let (host, cookie) = stage.alice("dev");
+    let own = own(&cookie);
     for (length, body) in [
         (("Transfer-Encoding", "chunked"), "5\r\nhello\r\n0\r\n\r\n"),
         (("Content-Length", "5"), "hello"),
@@ -111,14 +103,7 @@ async fn a_pod_that_speaks_http2_gets_uploads_of_http1() {
 #[tokio::test(flavor = "multi_thread")]
 async fn refusals_of_heads_say_why_and_are_not_stored() {
     let stage = Stage::with(&["--h2c"]).await;
-    let stream = tokio::net::TcpStream::connect(stage.address).await.unwrap();
-    let (mut client, connection) = hyper::client::conn::http2::handshake::<_, _, Body>(
-        TokioExecutor::new(),
-        TokioIo::new(stream),
-    )
-    .await
-    .unwrap();
-    tokio::spawn(connection);
+    let mut client = client(&stage).await;
     let long = "a".repeat(17_000);
     let target = format!("/{long}");
     for (method, target, headers) in [

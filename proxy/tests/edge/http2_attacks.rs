@@ -32,8 +32,7 @@ struct Browser {
 
 impl Browser {
     fn of(stage: &Stage) -> Self {
-        let host = format!("dev.{CONSOLE}");
-        let cookie = stage.cookie_on("alice", &host);
+        let (host, cookie) = stage.alice("dev");
         Self { host, cookie }
     }
 

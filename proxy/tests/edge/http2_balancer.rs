@@ -1,11 +1,9 @@
 //! HTTP/2 from a balancer, whose connections many clients share: what one of them does ends it for nobody
 //! else, and what one workspace leaves lying stops no other.
 
-use crate::cluster::Spec;
 use crate::eventually;
 use crate::frames::*;
-use crate::proxy::{CONSOLE, Stage};
-use crate::upstream::Upstream;
+use crate::proxy::Stage;
 
 const TRUSTED: &str = "--trusted-proxies=127.0.0.0/8";
 /// Bytes of one upload that are kept, unless it is said otherwise.
@@ -15,8 +13,7 @@ const FRAME: usize = 16 * 1024;
 
 /// A request of alice's browser inside that workspace; the number of its stream.
 async fn asks(stage: &Stage, client: &mut Http2, method: &str, id: &str, path: &str) -> u32 {
-    let host = format!("{id}.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
+    let (host, cookie) = stage.alice(id);
     let fields: [(&[u8], &[u8]); 6] = [
         (b":method", method.as_bytes()),
         (b":scheme", b"http"),
@@ -49,10 +46,7 @@ async fn uploads_that_nobody_reads_stop_no_other() {
     let stage = Stage::with(&["--h2c", TRUSTED, "--hold-timeout=300"]).await;
     let (_app, _) = stage.serving("app", "dev", 1).await;
     // Its pod is there, and not ready: what waits for it is not read.
-    let app = Upstream::start("never").await;
-    let pod = Spec::new("never", "never", 1, app.address);
-    stage.cluster.create(&pod).await;
-    stage.routed("never", None).await;
+    let (_app, _) = stage.starting("never", "never").await;
     let mut client = Http2::open(stage.address).await;
     let piece = vec![b'x'; FRAME];
     for _ in 0..20 {
@@ -83,8 +77,7 @@ async fn what_its_clients_call_off_does_not_end_it() {
         let mut both = Vec::new();
         for _ in 0..at_once {
             let stream = client.stream();
-            let host = format!("dev.{CONSOLE}");
-            let cookie = stage.cookie_on("alice", &host);
+            let (host, cookie) = stage.alice("dev");
             let head = block(&[
                 (b":method", b"GET"),
                 (b":scheme", b"http"),

@@ -4,7 +4,7 @@
 use crate::client::Connection;
 use crate::cluster::Spec;
 use crate::frames::{ACK, END_HEADERS, END_STREAM, Fate, HEADERS, Http2, SETTINGS, frame};
-use crate::proxy::{CONSOLE, Stage};
+use crate::proxy::Stage;
 use crate::raw::RawPod;
 use crate::{PATIENCE, eventually};
 use bytes::Bytes;
@@ -96,8 +96,7 @@ async fn answers_that_nobody_takes_stop_no_other() {
     // The client is not asked whether it is there: it would not say.
     let stage = Stage::with(&["--h2c", "--h2-ping=0"]).await;
     let (pod, seen) = pod(&stage).await;
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
+    let (host, cookie) = stage.alice("dev");
     // What those had that left is given back: else there would be nothing for the next ones.
     for path in ["/pour", "/pour", "/drip"] {
         let fields: [(&[u8], &[u8]); 6] = [
@@ -162,8 +161,7 @@ async fn an_upload_that_nobody_reads_stops_no_other() {
 async fn an_answer_to_http1_0_ends_with_its_connection() {
     let stage = Stage::start().await;
     let (_pod, _) = pod(&stage).await;
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
+    let (host, cookie) = stage.alice("dev");
     let mut connection = Connection::open(stage.address).await;
     let asked = format!(
         "GET / HTTP/1.0\r\nHost: {host}\r\nCookie: {cookie}\r\nSec-Fetch-Site: same-origin\r\nConnection: keep-alive\r\n\r\n"

@@ -16,12 +16,7 @@ fn seen<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_see_the_caller_and_nothing_of_ours() {
     let stage = Stage::start().await;
-    let app = Upstream::start("app").await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("app", "dev", 1, app.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    let (_app, _) = stage.serving("app", "dev", 1).await;
     let host = format!("dev.{CONSOLE}");
     let cookie = format!(
         "theme=dark; {}; nogoo9-nonce=x; __Host-nogoo9=y; lang=de",
@@ -77,8 +72,7 @@ async fn a_workspace_may_do_without_identity() {
     let pod = Spec::new("app", "dev", 1, app.address).with(&[("workspace-auth-mode", "no-auth")]);
     let uid = stage.cluster.run(&pod).await;
     stage.routed("dev", Some(&uid)).await;
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
+    let (host, cookie) = stage.alice("dev");
     let headers = [
         ("Cookie", cookie.as_str()),
         ("Sec-Fetch-Site", "same-origin"),
@@ -94,14 +88,8 @@ async fn a_workspace_may_do_without_identity() {
 #[tokio::test(flavor = "multi_thread")]
 async fn connection_cannot_take_identity_away() {
     let stage = Stage::start().await;
-    let app = Upstream::start("app").await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("app", "dev", 1, app.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
+    let (_app, _) = stage.serving("app", "dev", 1).await;
+    let (host, cookie) = stage.alice("dev");
     let mut connection = Connection::open(stage.address).await;
     let headers = [
         ("Cookie", cookie.as_str()),
@@ -118,12 +106,7 @@ async fn connection_cannot_take_identity_away() {
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_cannot_set_cookies_for_others() {
     let stage = Stage::start().await;
-    let app = Upstream::start("app").await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("app", "dev", 1, app.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    let (_app, _) = stage.serving("app", "dev", 1).await;
     let answer = stage
         .get("dev", "/answer?set-cookie=a=1;%20Domain=localhost;%20Path=/x;%20Secure&set-cookie=nogoo9=stolen&set-cookie=__Host-nogoo9-nonce=x&set-cookie==nogoo9=x&location=/y&service-worker-allowed=/")
         .await;
@@ -139,12 +122,7 @@ async fn pods_cannot_set_cookies_for_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upgrade_to_something_else_is_a_plain_request() {
     let stage = Stage::start().await;
-    let app = Upstream::start("app").await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("app", "dev", 1, app.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    let (_app, _) = stage.serving("app", "dev", 1).await;
     let host = format!("dev.{CONSOLE}");
     let mut connection = Connection::open(stage.address).await;
     connection

@@ -1,7 +1,7 @@
 //! Informational answers (1xx): which of a pod's come to whom. docs/edge.md tells the same; what reaches
 //! nobody here is what Pingora's HTTP/2 sessions drop, so a version that does not shows.
 
-use crate::client::{Connection, request};
+use crate::client::{Connection, own, request};
 use crate::cluster::Spec;
 use crate::proxy::{CONSOLE, Stage};
 use crate::raw::{self, RawPod};
@@ -133,12 +133,8 @@ async fn they_pass_from_http1_to_http1_alone() {
         let uid = stage.cluster.run(&spec).await;
         stage.routed("dev", Some(&uid)).await;
 
-        let host = format!("dev.{CONSOLE}");
-        let cookie = stage.cookie_on("alice", &host);
-        let headers = [
-            ("Cookie", cookie.as_str()),
-            ("Sec-Fetch-Site", "same-origin"),
-        ];
+        let (host, cookie) = stage.alice("dev");
+        let headers = own(&cookie);
         let mut client = Connection::open(stage.address).await;
         client.send(request("GET", &host, "/", &headers)).await;
         for status in [103, 102].into_iter().filter(|_| number == 0) {

@@ -44,10 +44,7 @@ async fn refused(stage: &Stage, credential: (&str, &str)) {
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_is_out_by_then_is_told_so_and_no_pod_is_asked() {
     let stage = Stage::with(&LONG).await;
-    let app = Upstream::start("app").await;
-    let pod = Spec::new("app", "dev", 1, app.address);
-    stage.cluster.create(&pod).await;
-    stage.routed("dev", None).await;
+    let (app, pod) = stage.starting("app", "dev").await;
     let nothing = Upstream::start("nothing").await;
     let uid = stage
         .cluster

@@ -2,7 +2,7 @@
 //! protocol.
 
 use crate::cluster::Spec;
-use crate::proxy::{CONSOLE, Stage};
+use crate::proxy::Stage;
 use crate::raw::{self, RawPod};
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
@@ -77,8 +77,7 @@ async fn one_that_is_too_large_costs_nobody_else() {
         let spec = Spec::new(workspace, workspace, 1, pod.address).with(annotations);
         let uid = stage.cluster.run(&spec).await;
         stage.routed(workspace, Some(&uid)).await;
-        let host = format!("{workspace}.{CONSOLE}");
-        let cookie = stage.cookie_on("alice", &host);
+        let (host, cookie) = stage.alice(workspace);
         let asks = |method: &str, lines: usize| {
             Request::builder()
                 .method(method)

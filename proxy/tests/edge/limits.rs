@@ -1,7 +1,6 @@
 //! Too much of what is forged, from one address; and whose address that is.
 
 use crate::client::Connection;
-use crate::cluster::Spec;
 use crate::eventually;
 use crate::proxy::{CONSOLE, Stage};
 use crate::upstream::Upstream;
@@ -22,12 +21,7 @@ fn forge(token: &str) -> String {
 /// A stage with alice's workspace `dev`.
 async fn stage(flags: &[&str]) -> (Stage, Upstream) {
     let stage = Stage::with(flags).await;
-    let app = Upstream::start("app").await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("app", "dev", 1, app.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    let (app, _) = stage.serving("app", "dev", 1).await;
     (stage, app)
 }
 

@@ -95,8 +95,7 @@ async fn a_workspace_may_let_pages_of_named_origins_in() {
     let pod = Spec::new("app", "dev", 1, app.address).with(&annotations);
     let uid = stage.cluster.run(&pod).await;
     stage.routed("dev", Some(&uid)).await;
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
+    let (host, cookie) = stage.alice("dev");
     let evil = format!("http://evil.{CONSOLE}");
     let from = |origin| {
         [

@@ -3,12 +3,13 @@
 mod life;
 mod workspace;
 
+use crate::client::{NAVIGATE, own};
 use crate::cluster::Spec;
 use crate::eventually;
 use crate::proxy::{CONSOLE, Stage};
 use crate::sockets::{close, frame, text};
 use crate::upstream::Upstream;
-use workspace::{DEV, NAVIGATE, WEB, Workspace, ask, events, get, run, seen, socket, visit};
+use workspace::{DEV, WEB, Workspace, ask, events, get, run, seen, socket, visit};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn under_a_path_it_is_a_part_of_the_workspace() {
@@ -129,10 +130,7 @@ async fn its_own_host_is_an_origin_of_its_own() {
     let before = (app.requests(), web.requests());
     for (host, other) in [(DEV, WEB), (WEB, DEV)] {
         let cookie = stage.cookie_on("alice", other);
-        let headers = [
-            ("Cookie", cookie.as_str()),
-            ("Sec-Fetch-Site", "same-origin"),
-        ];
+        let headers = own(&cookie);
         assert_eq!(stage.ask("GET", host, "/", &headers).await.status, 401);
     }
     // A hand-over of its own, whether or not there is such a port.

@@ -1,6 +1,6 @@
 //! The waiting page's stream of events.
 
-use crate::client::Connection;
+use crate::client::{Connection, navigates, own};
 use crate::cluster::Spec;
 use crate::eventually;
 use crate::proxy::{CONSOLE, Stage};
@@ -66,12 +66,8 @@ async fn it_tells_what_is_waited_for_until_the_pod_is_there() {
     );
     assert_eq!(event(&mut stream).await, None);
     // The connection goes on with the page itself.
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
-    let headers = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
+    let (host, cookie) = stage.alice("dev");
+    let headers = own(&cookie);
     stream
         .send(crate::client::request("GET", &host, "/", &headers))
         .await;
@@ -131,12 +127,7 @@ async fn control_is_not_asked_without_a_pause() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_person_has_two_of_a_workspace_and_gives_them_back() {
     let stage = Stage::start().await;
-    let app = Upstream::start("app").await;
-    stage
-        .cluster
-        .create(&Spec::new("app", "dev", 1, app.address))
-        .await;
-    stage.routed("dev", None).await;
+    let (_app, _pod) = stage.starting("app", "dev").await;
     let mut streams = Vec::new();
     for _ in 0..2 {
         let mut stream = follow(&stage).await;
@@ -205,14 +196,8 @@ async fn what_is_ready_and_takes_no_connections_is_not_there_yet() {
     let (app, _) = stage.serving("app", "dev", 1).await;
     app.kill();
     let message = "Nothing answers on its port yet. This page opens by itself.";
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
-    let navigate = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Mode", "navigate"),
-        ("Sec-Fetch-Dest", "document"),
-        ("Sec-Fetch-Site", "none"),
-    ];
+    let (host, cookie) = stage.alice("dev");
+    let navigate = navigates(&cookie);
     let page = stage.ask("GET", &host, "/", &navigate).await;
     assert_eq!(page.status, 503);
     assert!(page.text().contains(message), "{}", page.text());
@@ -261,16 +246,9 @@ async fn a_contested_address_is_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn how_things_stand_is_only_read() {
     let stage = Stage::start().await;
-    let app = Upstream::start("app").await;
-    let pod = Spec::new("app", "dev", 1, app.address);
-    stage.cluster.create(&pod).await;
-    stage.routed("dev", None).await;
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
-    let headers = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
+    let (_app, _) = stage.starting("app", "dev").await;
+    let (host, cookie) = stage.alice("dev");
+    let headers = own(&cookie);
     for path in ["/.nogoo9/status", EVENTS] {
         let mut connection = Connection::open(stage.address).await;
         let head = crate::client::request("HEAD", &host, path, &headers);

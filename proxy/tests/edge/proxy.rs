@@ -1,18 +1,20 @@
 //! The whole stage: cluster, provider, control, and the proxy binary.
 
+mod admin;
+mod credentials;
+mod requests;
+
 use crate::address::free;
-use crate::client::{Answer, Connection, request};
-use crate::cluster::{Cluster, Spec};
+use crate::cluster::Cluster;
 use crate::eventually;
 use crate::upstream::Upstream;
+use admin::is_ready_at;
 use nogoo9_identity::keys::{SigningKey, public_jwks};
-use nogoo9_identity::session::{Session, SessionSigner};
+use nogoo9_identity::session::SessionSigner;
 use nogoo9_local::idp;
-use nogoo9_model::renew;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::time::Duration;
 use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
 
@@ -32,13 +34,6 @@ pub(crate) struct Stage {
     signer: SessionSigner,
     issuer: String,
     idp: CancellationToken,
-}
-
-fn now() -> i64 {
-    std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap()
-        .as_secs() as i64
 }
 
 impl Stage {
@@ -222,183 +217,6 @@ impl Stage {
         (child, admin)
     }
 
-    pub(crate) async fn is_ready(&self) -> bool {
-        is_ready_at(self.admin).await
-    }
-
-    /// The cookie of a session of `user` on `host`.
-    pub(crate) fn cookie_on(&self, user: &str, host: &str) -> String {
-        let session = Session {
-            sub: user.to_owned(),
-            roles: vec!["user".to_owned()],
-            sid: "s1".to_owned(),
-            expires: now() + 3600,
-            fresh_until: None,
-        };
-        format!(
-            "nogoo9={}",
-            self.signer.sign_session(&session, host, now()).unwrap()
-        )
-    }
-
-    /// A session token that ends in some seconds.
-    pub(crate) fn short_cookie(&self, user: &str, host: &str, seconds: i64) -> String {
-        let session = Session {
-            sub: user.to_owned(),
-            roles: Vec::new(),
-            sid: "s2".to_owned(),
-            expires: now() + seconds,
-            fresh_until: None,
-        };
-        format!(
-            "nogoo9={}",
-            self.signer.sign_session(&session, host, now()).unwrap()
-        )
-    }
-
-    /// A token of a session of alice on `host` that counts by itself for so many seconds.
-    pub(crate) fn token_fresh_for(&self, sid: &str, role: &str, host: &str, fresh: i64) -> String {
-        let session = Session {
-            sub: "alice".to_owned(),
-            roles: vec![role.to_owned()],
-            sid: sid.to_owned(),
-            expires: now() + 12 * 3600,
-            fresh_until: Some(now() + fresh),
-        };
-        // As old as it must be to be that fresh.
-        let signed = now() - (900 - fresh).max(0);
-        self.signer.sign_session(&session, host, signed).unwrap()
-    }
-
-    /// Puts another key in place of the one that sessions are signed with, as control does once its
-    /// Secret was deleted.
-    pub(crate) fn withdraw_session_key(&self) {
-        let path = self.dir.path().join("session-keys.json");
-        let new = self.dir.path().join("session-keys.new");
-        let key = SigningKey::generate().unwrap();
-        std::fs::write(&new, public_jwks([&key])).unwrap();
-        std::fs::rename(new, path).unwrap();
-    }
-
-    /// What control says of a session that goes on.
-    pub(crate) fn goes_on(&self, sid: &str, role: &str, host: &str) -> renew::Answer {
-        renew::Answer::Renewed {
-            token: self.token_fresh_for(sid, role, host, 900),
-            fresh_until: now() + 900,
-            ends: now() + 12 * 3600,
-        }
-    }
-
-    /// A bearer token of the identity provider.
-    pub(crate) fn bearer(&self, user: &str) -> String {
-        self.bearer_for(user, Duration::from_secs(600))
-    }
-
-    /// One that ends after a while.
-    pub(crate) fn bearer_for(&self, user: &str, life: Duration) -> String {
-        let audience = format!("http://{CONSOLE}/mcp");
-        idp::mint(self.dir.path(), &self.issuer, user, &audience, life).unwrap()
-    }
-
-    /// `GET` as alice's browser does inside her workspace.
-    pub(crate) async fn get(&self, workspace: &str, path: &str) -> Answer {
-        let host = format!("{workspace}.{CONSOLE}");
-        let cookie = self.cookie_on("alice", &host);
-        self.ask(
-            "GET",
-            &host,
-            path,
-            &[("Cookie", &cookie), ("Sec-Fetch-Site", "same-origin")],
-        )
-        .await
-    }
-
-    /// A pod of alice's with a server behind it, once the proxy routes to it; and its uid.
-    pub(crate) async fn serving(
-        &self,
-        name: &str,
-        workspace: &str,
-        generation: u32,
-    ) -> (Upstream, String) {
-        let app = Upstream::start(name).await;
-        let pod = Spec::new(name, workspace, generation, app.address);
-        let uid = self.cluster.run(&pod).await;
-        self.routed(workspace, Some(&uid)).await;
-        (app, uid)
-    }
-
-    /// Sends a request of alice's browser inside her workspace, and leaves the answer to be read.
-    pub(crate) async fn begin(
-        &self,
-        method: &str,
-        workspace: &str,
-        path: &str,
-        body: &str,
-    ) -> Connection {
-        let host = format!("{workspace}.{CONSOLE}");
-        let cookie = self.cookie_on("alice", &host);
-        let length = body.len().to_string();
-        let mut headers = vec![
-            ("Cookie", cookie.as_str()),
-            ("Sec-Fetch-Site", "same-origin"),
-        ];
-        if !body.is_empty() {
-            headers.push(("Content-Length", &length));
-        }
-        let mut connection = Connection::open(self.address).await;
-        connection
-            .send(format!("{}{body}", request(method, &host, path, &headers)))
-            .await;
-        connection
-    }
-
-    /// Waits until that many requests are held.
-    pub(crate) async fn held(&self, count: i64) {
-        eventually("held requests", || async {
-            self.metric("held_requests").await == count
-        })
-        .await;
-    }
-
-    pub(crate) async fn ask(
-        &self,
-        method: &str,
-        host: &str,
-        path: &str,
-        headers: &[(&str, &str)],
-    ) -> Answer {
-        let mut connection = Connection::open(self.address).await;
-        let mut all = headers.to_vec();
-        all.push(("Connection", "close"));
-        connection.send(request(method, host, path, &all)).await;
-        connection.answer().await
-    }
-
-    /// JSON of the admin listener.
-    pub(crate) async fn admin(&self, path: &str) -> serde_json::Value {
-        admin_at(self.admin, path).await
-    }
-
-    /// All metrics, as they are scraped.
-    pub(crate) async fn metrics(&self) -> String {
-        metrics_at(self.admin).await
-    }
-
-    /// A metric without labels.
-    pub(crate) async fn metric(&self, name: &str) -> i64 {
-        let text = self.metrics().await;
-        let prefix = format!("nogoo9_proxy_{name} ");
-        let line = text.lines().find_map(|line| line.strip_prefix(&prefix));
-        line.unwrap_or_else(|| panic!("no {name} in:\n{text}"))
-            .parse()
-            .unwrap()
-    }
-
-    /// Waits until the proxy routes a workspace to the pod of that uid; `None`: to no pod.
-    pub(crate) async fn routed(&self, workspace: &str, uid: Option<&str>) {
-        routed_at(self.admin, workspace, uid).await;
-    }
-
     /// What the proxy has logged.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("proxy.log")).unwrap_or_default()
@@ -425,76 +243,6 @@ pub(crate) struct Partner {
     pub(crate) address: SocketAddr,
     pub(crate) admin: SocketAddr,
     _child: Child,
-}
-
-impl Partner {
-    pub(crate) async fn routed(&self, workspace: &str, uid: &str) {
-        routed_at(self.admin, workspace, Some(uid)).await;
-    }
-
-    pub(crate) async fn metrics(&self) -> String {
-        metrics_at(self.admin).await
-    }
-}
-
-async fn admin_at(admin: SocketAddr, path: &str) -> serde_json::Value {
-    let mut connection = Connection::open(admin).await;
-    let token = format!("Bearer {TOKEN}");
-    connection
-        .send(request(
-            "GET",
-            "admin",
-            path,
-            &[("Authorization", &token), ("Connection", "close")],
-        ))
-        .await;
-    let answer = connection.answer().await;
-    assert_eq!(answer.status, 200, "{}", answer.text());
-    serde_json::from_slice(&answer.body).unwrap()
-}
-
-async fn metrics_at(admin: SocketAddr) -> String {
-    let mut connection = Connection::open(admin).await;
-    connection
-        .send(request(
-            "GET",
-            "admin",
-            "/metrics",
-            &[("Connection", "close")],
-        ))
-        .await;
-    connection.answer().await.text()
-}
-
-async fn routed_at(admin: SocketAddr, workspace: &str, uid: Option<&str>) {
-    eventually("the route", || async {
-        let routes = admin_at(admin, "/routes").await;
-        let entry = &routes["routes"][workspace];
-        match uid {
-            Some(uid) => entry["active"] == uid,
-            None => entry.is_object() && entry.get("active").is_none(),
-        }
-    })
-    .await;
-}
-
-async fn is_ready_at(admin: SocketAddr) -> bool {
-    let Ok(stream) = tokio::net::TcpStream::connect(admin).await else {
-        return false;
-    };
-    let mut connection = Connection {
-        stream,
-        buffer: Vec::new(),
-    };
-    connection
-        .send(request(
-            "GET",
-            "admin",
-            "/readyz",
-            &[("connection", "close")],
-        ))
-        .await;
-    connection.answer().await.status == 200
 }
 
 /// Sends a signal to a proxy.

@@ -1,8 +1,8 @@
 //! A recreate: the old pod ends before the new one may start, and nobody is told so.
 
-use crate::client::{Connection, request};
+use crate::client::{Connection, navigates, request};
 use crate::cluster::Spec;
-use crate::proxy::{CONSOLE, Stage};
+use crate::proxy::Stage;
 use crate::sockets;
 use crate::upstream::Upstream;
 
@@ -11,12 +11,7 @@ const FLAGS: [&str; 4] = ["--hold-timeout", "1", "--recreate-hold-timeout", "300
 
 /// Waits for as long as an ordinary hold lasts.
 async fn an_ordinary_hold(stage: &Stage, id: &str) {
-    let nothing = Upstream::start(id).await;
-    stage
-        .cluster
-        .create(&Spec::new(id, id, 1, nothing.address))
-        .await;
-    stage.routed(id, None).await;
+    let (nothing, _pod) = stage.starting(id, id).await;
     let answer = stage.get(id, "/").await;
     assert_eq!((answer.status, nothing.requests()), (503, 0));
 }
@@ -56,10 +51,7 @@ async fn what_arrives_in_between_is_held_and_answered_by_the_new_pod() {
     stage.routed("dev", None).await;
     let mut read = stage.begin("GET", "dev", "/x", "").await;
     let mut written = stage.begin("POST", "dev", "/x", "hello").await;
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
-    let mut socket = Connection::open(stage.address).await;
-    socket.send(sockets::opening(&cookie, &host)).await;
+    let mut socket = sockets::begin(&stage, "dev").await;
     stage.held(3).await;
     assert_eq!(word(&stage).await, "switching");
 
@@ -178,14 +170,8 @@ async fn a_read_that_loses_its_pod_has_as_much_time_as_one_that_arrives() {
 async fn a_browser_gets_a_page_that_follows() {
     let stage = Stage::with(&FLAGS).await;
     let (old, _) = stage.serving("old", "dev", 1).await;
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
-    let headers = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Mode", "navigate"),
-        ("Sec-Fetch-Dest", "document"),
-        ("Sec-Fetch-Site", "none"),
-    ];
+    let (host, cookie) = stage.alice("dev");
+    let headers = navigates(&cookie);
     let mut in_flight = Connection::open(stage.address).await;
     in_flight
         .send(request("GET", &host, "/slow", &headers))

@@ -1,7 +1,7 @@
 //! Browser sessions that are not fresh any more: renewed in passing, asked about first, refused.
 //! Nothing here waits for a token to age: it is made as old as it is to be.
 
-use crate::client::{Answer, Connection, request};
+use crate::client::{Answer, Connection, navigates, own, request};
 use crate::eventually;
 use crate::frames::{self, Fate, Http2};
 use crate::proxy::{CONSOLE, Stage};
@@ -17,10 +17,7 @@ const STALE: i64 = -5;
 /// A request of a page of the workspace's own, with a session token.
 async fn get(stage: &Stage, token: &str, path: &str) -> Answer {
     let cookie = format!("theirs=1; nogoo9={token}");
-    let headers = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
+    let headers = own(&cookie);
     stage.ask("GET", HOST, path, &headers).await
 }
 
@@ -121,12 +118,7 @@ async fn a_session_that_is_over_opens_nothing() {
     }
     // A person is sent to sign in.
     let cookie = format!("nogoo9={stale}");
-    let navigation = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Mode", "navigate"),
-        ("Sec-Fetch-Dest", "document"),
-        ("Sec-Fetch-Site", "none"),
-    ];
+    let navigation = navigates(&cookie);
     let answer = stage.ask("GET", HOST, "/", &navigation).await;
     assert_eq!(answer.status, 302);
     let to = answer.header("location").unwrap();
@@ -325,10 +317,7 @@ async fn over_http2_it_ends_alone() {
 /// A stream of events of alice's that was opened by that token, and has brought the first one.
 async fn stream(stage: &Stage, token: &str) -> Connection {
     let cookie = format!("nogoo9={token}");
-    let headers = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
+    let headers = own(&cookie);
     let mut stream = Connection::open(stage.address).await;
     stream.send(request("GET", HOST, "/events", &headers)).await;
     assert_eq!(stream.head().await.status, 200);
@@ -345,10 +334,7 @@ async fn an_answer_that_begins_after_the_session_has_ended_is_none() {
     stage.control.says_slowly();
     let due = stage.token_fresh_for("s1", "user", HOST, DUE);
     let cookie = format!("nogoo9={due}");
-    let headers = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
+    let headers = own(&cookie);
     let mut slow = Connection::open(stage.address).await;
     slow.send(request("GET", HOST, "/slow", &headers)).await;
     eventually("the request to be there", || async { app.requests() == 1 }).await;
@@ -393,10 +379,7 @@ async fn nobody_outside_gets_tokens() {
     let (_app, _) = stage.serving("app", "dev", 1).await;
     let fresh = stage.token_fresh_for("s1", "user", HOST, 800);
     let cookie = format!("nogoo9={fresh}");
-    let headers = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
+    let headers = own(&cookie);
     for host in [CONSOLE, HOST] {
         let answer = stage.ask("POST", host, renew::PATH, &headers).await;
         assert_eq!(answer.status, 404, "{host}");

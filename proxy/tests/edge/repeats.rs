@@ -2,7 +2,7 @@
 
 use crate::client::{Answer, Connection, request};
 use crate::cluster::Spec;
-use crate::proxy::{CONSOLE, Stage};
+use crate::proxy::Stage;
 use crate::raw::RawPod;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -83,8 +83,7 @@ async fn ask(stage: &Stage, method: &str, way: Way, fails: usize) -> (Answer, us
     let spec = Spec::new(&name, &name, 1, pod.address).with(&protocol);
     let uid = stage.cluster.run(&spec).await;
     stage.routed(&name, Some(&uid)).await;
-    let host = format!("{name}.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
+    let (host, cookie) = stage.alice(&name);
     let mut headers = vec![
         ("Cookie", cookie.as_str()),
         ("Sec-Fetch-Site", "same-origin"),

@@ -19,20 +19,10 @@ async fn until_an_upgrade_is_committed_the_old_pod_stands_in_for_the_new_one() {
     stage.routed("dev", Some(&new_uid)).await;
     new.kill();
     // Kubernetes still says that it is ready; nothing fails, also what may not be repeated.
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
     for _ in 0..5 {
         assert!(stage.get("dev", "/").await.text().starts_with("old\n"));
-        let mut connection = Connection::open(stage.address).await;
-        let headers = [
-            ("Cookie", cookie.as_str()),
-            ("Sec-Fetch-Site", "same-origin"),
-            ("Content-Length", "4"),
-        ];
-        connection
-            .send(format!("{}body", request("POST", &host, "/", &headers)))
-            .await;
-        let answer = connection.answer().await;
+        let mut written = stage.begin("POST", "dev", "/", "body").await;
+        let answer = written.answer().await;
         assert!(
             answer.text().starts_with("old\nPOST") && answer.text().ends_with("\nbody"),
             "{answer:?}"
@@ -43,13 +33,11 @@ async fn until_an_upgrade_is_committed_the_old_pod_stands_in_for_the_new_one() {
     // From then on nothing new comes to the old one, which may go at any moment.
     stage.cluster.mark("new", None).await;
     crate::eventually("the commit is known", || async { spare().await.is_null() }).await;
+    let (host, cookie) = stage.alice("dev");
     let headers = [("Cookie", cookie.as_str()), ("Sec-Fetch-Site", "none")];
     let mut waits = Connection::open(stage.address).await;
     waits.send(&request("GET", &host, "/", &headers)).await;
-    crate::eventually("a request is held", || async {
-        stage.metric("held_requests").await == 1
-    })
-    .await;
+    stage.held(1).await;
     let before = old.requests();
     let again = Upstream::start_at("again", new.address).await;
     assert!(waits.answer().await.text().starts_with("again\n"));
@@ -60,24 +48,9 @@ async fn until_an_upgrade_is_committed_the_old_pod_stands_in_for_the_new_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_comes_back_is_found_without_an_event() {
     let stage = Stage::start().await;
-    let app = Upstream::start("app").await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("app", "dev", 1, app.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    let (app, _) = stage.serving("app", "dev", 1).await;
     app.kill();
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
-    let mut connection = Connection::open(stage.address).await;
-    connection
-        .send(request(
-            "GET",
-            &host,
-            "/",
-            &[("Cookie", &cookie), ("Sec-Fetch-Site", "same-origin")],
-        ))
-        .await;
+    let mut connection = stage.begin("GET", "dev", "/", "").await;
     crate::eventually("a retry", || async {
         stage.metric("retries_total").await > 0
     })
@@ -96,17 +69,7 @@ async fn a_read_cut_off_by_its_pods_death_is_asked_of_the_successor() {
         .run(&Spec::new("old", "dev", 1, old.address))
         .await;
     stage.routed("dev", Some(&uid)).await;
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
-    let mut connection = Connection::open(stage.address).await;
-    connection
-        .send(request(
-            "GET",
-            &host,
-            "/slow",
-            &[("Cookie", &cookie), ("Sec-Fetch-Site", "same-origin")],
-        ))
-        .await;
+    let mut connection = stage.begin("GET", "dev", "/slow", "").await;
     crate::eventually("the request", || async { old.requests() == 1 }).await;
     let new_uid = stage
         .cluster
@@ -122,12 +85,7 @@ async fn a_read_cut_off_by_its_pods_death_is_asked_of_the_successor() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reused_address_never_inherits_a_connection() {
     let stage = Stage::start().await;
-    let first = Upstream::start("first").await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("first", "dev", 1, first.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    let (first, _) = stage.serving("first", "dev", 1).await;
     assert_eq!(stage.get("dev", "/").await.status, 200);
     // Another workspace's pod gets the same address; the pooled connection to the first is alive.
     stage.cluster.terminate("first").await;
@@ -167,12 +125,7 @@ async fn it_serves_on_without_the_api_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn it_serves_on_without_control() {
     let stage = Stage::start().await;
-    let app = Upstream::start("app").await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("app", "dev", 1, app.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    let (_app, _) = stage.serving("app", "dev", 1).await;
     stage.control.kill();
     assert_eq!(stage.get("dev", "/").await.status, 200);
     assert!(stage.is_ready().await);

@@ -2,7 +2,7 @@
 //! byte of the one's callers reaches the other.
 
 use crate::address::{Listening, Reserved};
-use crate::client::request;
+use crate::client::{own, request};
 use crate::cluster::Spec;
 use crate::proxy::{CONSOLE, Stage};
 use crate::sockets::{frame, opening};
@@ -146,10 +146,7 @@ async fn ask(edge: SocketAddr, owner: &'static str, host: String, cookie: String
     let body = mark(owner).repeat(20);
     let length = body.len().to_string();
     let path = format!("/{}", mark(owner));
-    let plain = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
+    let plain = own(&cookie);
     let with_body = [plain[0], plain[1], ("Content-Length", length.as_str())];
     loop {
         let Ok(stream) = TcpStream::connect(edge).await else {

@@ -1,6 +1,6 @@
 //! Where requests go, and that a switch loses none.
 
-use crate::client::{Connection, request};
+use crate::client::{Connection, navigates, own, request};
 use crate::cluster::Spec;
 use crate::proxy::{CONSOLE, Stage};
 use crate::upstream::Upstream;
@@ -52,8 +52,7 @@ async fn a_switch_under_load_loses_no_request() {
         .map(|n| {
             let (stage, stop, served) = (stage.clone(), stop.clone(), served.clone());
             tokio::spawn(async move {
-                let host = format!("dev.{CONSOLE}");
-                let cookie = stage.cookie_on("alice", &host);
+                let (host, cookie) = stage.alice("dev");
                 let mut connection = Connection::open(stage.address).await;
                 while !stop.load(Ordering::SeqCst) {
                     // Requests that may not be repeated are the hard ones.
@@ -119,8 +118,7 @@ async fn a_request_is_held_until_its_pod_is_ready() {
     let pod = Spec::new("app", "dev", 1, app.address);
     let uid = stage.cluster.create(&pod).await;
     stage.routed("dev", None).await;
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
+    let (host, cookie) = stage.alice("dev");
     let mut connection = Connection::open(stage.address).await;
     let headers = [
         ("Cookie", cookie.as_str()),
@@ -131,12 +129,7 @@ async fn a_request_is_held_until_its_pod_is_ready() {
         .send(format!("{}held", request("POST", &host, "/x", &headers)))
         .await;
     // Another workspace is not in its way.
-    let other = Upstream::start("other").await;
-    let other_uid = stage
-        .cluster
-        .run(&Spec::new("other", "two", 1, other.address))
-        .await;
-    stage.routed("two", Some(&other_uid)).await;
+    let (_other, _other_uid) = stage.serving("other", "two", 1).await;
     assert_eq!(stage.get("two", "/").await.status, 200);
     assert_eq!(app.requests(), 0);
     stage.cluster.set_ready(&pod, true).await;
@@ -153,18 +146,9 @@ async fn a_request_is_held_until_its_pod_is_ready() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_has_an_end_and_a_browser_gets_a_page() {
     let stage = Stage::with(&["--hold-timeout", "3"]).await;
-    let app = Upstream::start("app").await;
-    let pod = Spec::new("app", "dev", 1, app.address);
-    stage.cluster.create(&pod).await;
-    stage.routed("dev", None).await;
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
-    let page = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Mode", "navigate"),
-        ("Sec-Fetch-Dest", "document"),
-        ("Sec-Fetch-Site", "none"),
-    ];
+    let (_app, pod) = stage.starting("app", "dev").await;
+    let (host, cookie) = stage.alice("dev");
+    let page = navigates(&cookie);
     let (script, browser) = tokio::join!(
         stage.get("dev", "/api"),
         stage.ask("GET", &host, "/", &page)
@@ -197,18 +181,9 @@ async fn a_hold_has_an_end_and_a_browser_gets_a_page() {
 #[tokio::test(flavor = "multi_thread")]
 async fn holds_are_bounded_in_number() {
     let stage = Stage::with(&["--hold-max-per-workspace", "1", "--hold-timeout", "600"]).await;
-    let app = Upstream::start("app").await;
-    stage
-        .cluster
-        .create(&Spec::new("app", "dev", 1, app.address))
-        .await;
-    stage.routed("dev", None).await;
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
-    let headers = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
+    let (_app, _pod) = stage.starting("app", "dev").await;
+    let (host, cookie) = stage.alice("dev");
+    let headers = own(&cookie);
     let mut first = Connection::open(stage.address).await;
     first.send(request("GET", &host, "/", &headers)).await;
     crate::eventually("the hold", || async {
@@ -232,26 +207,9 @@ async fn holds_are_bounded_in_number() {
 #[tokio::test(flavor = "multi_thread")]
 async fn path_mode_maps_there_and_back() {
     let stage = Stage::start().await;
-    let app = Upstream::start("app").await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("app", "dev", 1, app.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    let (app, _) = stage.serving("app", "dev", 1).await;
     let cookie = stage.cookie_on("alice", CONSOLE);
-    let ask = async |path: &str| {
-        stage
-            .ask(
-                "GET",
-                CONSOLE,
-                path,
-                &[
-                    ("Cookie", cookie.as_str()),
-                    ("Sec-Fetch-Site", "same-origin"),
-                ],
-            )
-            .await
-    };
+    let ask = async |path: &str| stage.ask("GET", CONSOLE, path, &own(&cookie)).await;
     let slash = ask("/route/dev?a=b").await;
     assert_eq!(
         (slash.status, slash.header("location")),
@@ -346,14 +304,8 @@ async fn everything_else_is_control_or_nobody() {
 #[tokio::test(flavor = "multi_thread")]
 async fn events_come_one_by_one_and_count_as_open() {
     let stage = Stage::start().await;
-    let app = Upstream::start("app").await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("app", "dev", 1, app.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
+    let (app, uid) = stage.serving("app", "dev", 1).await;
+    let (host, cookie) = stage.alice("dev");
     let mut connection = Connection::open(stage.address).await;
     let headers = [
         ("Cookie", cookie.as_str()),
@@ -390,12 +342,8 @@ async fn events_come_one_by_one_and_count_as_open() {
 async fn a_host_without_a_port_means_the_public_one() {
     let stage = Stage::start().await;
     let (_app, _) = stage.serving("app", "dev", 1).await;
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
-    let headers = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
+    let (host, cookie) = stage.alice("dev");
+    let headers = own(&cookie);
     for asked in [
         host.as_str(),
         "dev.localhost",
@@ -440,10 +388,7 @@ async fn a_pod_on_port_80_is_known_by_its_address_alone() {
     let uid = stage.cluster.run(&pod).await;
     stage.routed("dev", Some(&uid)).await;
     let cookie = stage.cookie_on("alice", CONSOLE);
-    let own = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
+    let own = own(&cookie);
     for own_address in ["http://127.64.80.80/x", "http://127.64.80.80:80/x"] {
         let path = format!(
             "/route/dev/answer?status=302&location={own_address}&content-location={own_address}\

@@ -40,12 +40,17 @@ pub(crate) fn opening(cookie: &str, host: &str) -> String {
     request("GET", host, "/socket", &headers)
 }
 
-/// An open socket of alice on `workspace`, that has heard the application's name.
-pub(crate) async fn open(stage: &Stage, workspace: &str, name: &str) -> Connection {
-    let host = format!("{workspace}.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
+/// Sends the opening of a socket of alice on `workspace`, and leaves the answer to be read.
+pub(crate) async fn begin(stage: &Stage, workspace: &str) -> Connection {
+    let (host, cookie) = stage.alice(workspace);
     let mut socket = Connection::open(stage.address).await;
     socket.send(opening(&cookie, &host)).await;
+    socket
+}
+
+/// An open socket of alice on `workspace`, that has heard the application's name.
+pub(crate) async fn open(stage: &Stage, workspace: &str, name: &str) -> Connection {
+    let mut socket = begin(stage, workspace).await;
     let head = socket.head().await;
     assert_eq!(head.status, 101, "{head:?}");
     assert_eq!(
@@ -113,12 +118,7 @@ async fn sockets_stay_on_their_pod_until_it_goes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_pod_is_a_1012() {
     let stage = Stage::start().await;
-    let app = Upstream::start("app").await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("app", "dev", 1, app.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    let (app, _) = stage.serving("app", "dev", 1).await;
     let mut socket = open(&stage, "dev", "app").await;
     app.kill();
     assert_eq!(socket.rest().await, close(1012));
@@ -127,12 +127,7 @@ async fn a_killed_pod_is_a_1012() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_applications_own_close_comes_through() {
     let stage = Stage::start().await;
-    let app = Upstream::start("app").await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("app", "dev", 1, app.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    let (_app, _) = stage.serving("app", "dev", 1).await;
     let mut socket = open(&stage, "dev", "app").await;
     socket.send(frame(1, b"close")).await;
     let mut expected = vec![0x88, 7, 0x0f, 0xa1];
@@ -145,14 +140,8 @@ async fn the_applications_own_close_comes_through() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_socket_is_held_like_a_request() {
     let stage = Stage::start().await;
-    let app = Upstream::start("app").await;
-    let pod = Spec::new("app", "dev", 1, app.address);
-    stage.cluster.create(&pod).await;
-    stage.routed("dev", None).await;
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
-    let mut socket = Connection::open(stage.address).await;
-    socket.send(opening(&cookie, &host)).await;
+    let (_app, pod) = stage.starting("app", "dev").await;
+    let mut socket = begin(&stage, "dev").await;
     stage.cluster.set_ready(&pod, true).await;
     assert_eq!(socket.head().await.status, 101);
     assert_eq!(text(&mut socket).await, "app");
@@ -161,12 +150,7 @@ async fn a_socket_is_held_like_a_request() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_of_the_token_is_a_1008() {
     let stage = Stage::start().await;
-    let app = Upstream::start("app").await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("app", "dev", 1, app.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    let (_app, _) = stage.serving("app", "dev", 1).await;
     let host = format!("dev.{CONSOLE}");
     let cookie = stage.short_cookie("alice", &host, 8);
     let mut socket = Connection::open(stage.address).await;
@@ -179,12 +163,7 @@ async fn the_end_of_the_token_is_a_1008() {
 #[tokio::test(flavor = "multi_thread")]
 async fn refusals_and_strangers() {
     let stage = Stage::start().await;
-    let app = Upstream::start("app").await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("app", "dev", 1, app.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    let (_app, _) = stage.serving("app", "dev", 1).await;
     let host = format!("dev.{CONSOLE}");
     // Without a cookie, and with one of another host.
     for cookie in [
@@ -226,23 +205,9 @@ async fn refusals_and_strangers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn stopping_closes_sockets_and_finishes_requests() {
     let mut stage = Stage::start().await;
-    let app = Upstream::start("app").await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("app", "dev", 1, app.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    let (app, _) = stage.serving("app", "dev", 1).await;
     let mut socket = open(&stage, "dev", "app").await;
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
-    let mut slow = Connection::open(stage.address).await;
-    slow.send(request(
-        "GET",
-        &host,
-        "/slow",
-        &[("Cookie", &cookie), ("Sec-Fetch-Site", "same-origin")],
-    ))
-    .await;
+    let mut slow = stage.begin("GET", "dev", "/slow", "").await;
     crate::eventually("the slow request", || async { app.requests() == 1 }).await;
     stage.signal("TERM");
     assert_eq!(socket.rest().await, close(1001));

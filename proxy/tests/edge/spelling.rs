@@ -3,7 +3,7 @@
 
 use crate::client::Connection;
 use crate::cluster::Spec;
-use crate::proxy::{CONSOLE, Stage};
+use crate::proxy::Stage;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -67,8 +67,7 @@ async fn no_spelling_of_a_claim_reaches_a_pod() {
         .run(&Spec::new("app", "dev", 1, pod.address))
         .await;
     stage.routed("dev", Some(&uid)).await;
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
+    let (host, cookie) = stage.alice("dev");
     for lines in [
         "X-User-Sub: root",
         "x-user-sub: root\r\nX-USER-SUB: root\r\nX-User-Sub: root",
@@ -159,8 +158,7 @@ async fn tokens_of_ours_reach_no_pod_however_they_are_sent() {
         .run(&Spec::new("app", "dev", 1, pod.address))
         .await;
     stage.routed("dev", Some(&uid)).await;
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
+    let (host, cookie) = stage.alice("dev");
     let personal = "ng9_abcdefghijklmnopqrstuvwxyz234567";
     let bearer = stage.bearer("alice");
     let basic = |text: &str| data_encoding::BASE64.encode(text.as_bytes());

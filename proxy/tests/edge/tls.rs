@@ -1,6 +1,6 @@
 //! TLS that the proxy itself ends.
 
-use crate::client::request;
+use crate::client::{own, request};
 use crate::eventually;
 use crate::frames::{END_STREAM, Fate, Http2};
 use crate::proxy::{CONSOLE, Stage};
@@ -137,10 +137,7 @@ async fn get(stage: &Stage, stream: &mut TlsStream<TcpStream>, host: &str) -> (u
     let cookie = stage
         .cookie_on("alice", host)
         .replace("nogoo9=", "__Host-nogoo9=");
-    let headers = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
+    let headers = own(&cookie);
     let text = request("GET", host, "/", &headers);
     stream.write_all(text.as_bytes()).await.unwrap();
     let mut bytes = Vec::new();

@@ -78,8 +78,7 @@ impl Scene {
             .run(&Spec::new("app", "dev", 1, pod.address))
             .await;
         stage.routed("dev", Some(&uid)).await;
-        let host = format!("dev.{CONSOLE}");
-        let cookie = stage.cookie_on("alice", &host);
+        let (host, cookie) = stage.alice("dev");
         Self {
             stage,
             pod,

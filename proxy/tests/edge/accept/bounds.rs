@@ -141,8 +141,7 @@ async fn deadlines_of_heads_cut_nothing_that_has_begun() {
     let mut slow = stage.begin("GET", "dev", "/slow", "").await;
     let mut events = stage.begin("GET", "dev", "/events", "").await;
     drop(upload);
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
+    let (host, cookie) = stage.alice("dev");
     let headers = [
         ("Cookie", cookie.as_str()),
         ("Sec-Fetch-Site", "same-origin"),
@@ -192,8 +191,7 @@ async fn one_workspace_takes_no_more_than_its_places() {
     );
     // Others have theirs, and sockets have their own.
     assert_eq!(stage.get("ops", "/").await.status, 200);
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
+    let (host, cookie) = stage.alice("dev");
     let open = async || {
         let headers = [
             ("Cookie", cookie.as_str()),
@@ -234,8 +232,7 @@ async fn one_workspace_takes_no_more_than_its_places() {
 async fn bodies_have_a_bound_where_one_is_set() {
     let stage = Stage::with(&["--max-body-bytes=10"]).await;
     let (app, _) = stage.serving("app", "dev", 1).await;
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
+    let (host, cookie) = stage.alice("dev");
     for (framing, body, status) in [
         (("Content-Length", "10"), "0123456789", 200),
         (

@@ -1,7 +1,7 @@
 //! A proxy that stops, and one that comes in its place: nobody is refused meanwhile.
 
 use super::ends;
-use crate::client::{Connection, request};
+use crate::client::{Connection, own, request};
 use crate::eventually;
 use crate::proxy::{CONSOLE, Stage, signal};
 use std::net::SocketAddr;
@@ -138,12 +138,8 @@ async fn who_cannot_serve_yet_takes_no_client_from_who_can() {
     for _ in 0..20 {
         clients.push(Connection::open(stage.address).await);
     }
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
-    let headers = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
+    let (host, cookie) = stage.alice("dev");
+    let headers = own(&cookie);
     for client in &mut clients {
         client.send(request("GET", &host, "/", &headers)).await;
         assert_eq!(client.answer().await.status, 200);

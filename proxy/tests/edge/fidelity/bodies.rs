@@ -4,7 +4,7 @@ use crate::PATIENCE;
 use crate::client::Connection;
 use crate::cluster::Spec;
 use crate::eventually;
-use crate::proxy::{CONSOLE, Stage};
+use crate::proxy::Stage;
 use http_body_util::{BodyExt, Empty, StreamBody};
 use hyper::body::{Bytes, Frame};
 use hyper::client::conn::http2::SendRequest;
@@ -49,8 +49,7 @@ impl Pod {
             .run(&Spec::new("app", "dev", 1, address))
             .await;
         stage.routed("dev", Some(&uid)).await;
-        let host = format!("dev.{CONSOLE}");
-        let cookie = stage.cookie_on("alice", &host);
+        let (host, cookie) = stage.alice("dev");
         let first = format!("Host: {host}\r\nCookie: {cookie}\r\nSec-Fetch-Site: same-origin\r\n");
         Self {
             stage,

@@ -10,7 +10,7 @@ use crate::PATIENCE;
 use crate::client::Connection;
 use crate::cluster::Spec;
 use crate::eventually;
-use crate::proxy::{CONSOLE, Stage};
+use crate::proxy::Stage;
 use Fate::{Alone, Answered, Broken, Refused, Served};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -29,8 +29,7 @@ impl Scene {
         let spec = Spec::new("app", "dev", 1, pod.address);
         let uid = stage.cluster.run(&spec).await;
         stage.routed("dev", Some(&uid)).await;
-        let host = format!("dev.{CONSOLE}");
-        let cookie = stage.cookie_on("alice", &host);
+        let (host, cookie) = stage.alice("dev");
         let first = format!("Host: {host}\r\nCookie: {cookie}\r\nSec-Fetch-Site: same-origin\r\n");
         Self {
             stage,

@@ -1,8 +1,9 @@
 //! Extra ports through their pods' lives: versions that move them, and pods that are away.
 
 use super::workspace::{
-    DEV, NAVIGATE, WEB, Workspace, ask, begin, create, events, get, run, seen, socket, visit,
+    DEV, WEB, Workspace, ask, begin, create, events, get, run, seen, socket, visit,
 };
+use crate::client::NAVIGATE;
 use crate::cluster::Spec;
 use crate::proxy::Stage;
 use crate::sockets::{close, frame, text};

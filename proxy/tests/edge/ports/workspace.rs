@@ -1,6 +1,6 @@
 //! A workspace with extra ports, and what people ask of them.
 
-use crate::client::{Answer, Connection, request};
+use crate::client::{Answer, Connection, own, request};
 use crate::cluster::Spec;
 use crate::proxy::Stage;
 use crate::sockets::{opening, text};
@@ -8,11 +8,6 @@ use crate::upstream::Upstream;
 
 pub(super) const DEV: &str = "dev.localhost:9009";
 pub(super) const WEB: &str = "web--dev.localhost:9009";
-pub(super) const NAVIGATE: [(&str, &str); 3] = [
-    ("Sec-Fetch-Mode", "navigate"),
-    ("Sec-Fetch-Dest", "document"),
-    ("Sec-Fetch-Site", "none"),
-];
 
 /// A workspace that is served, with its application at the main port and another at its extra port
 /// `web`.
@@ -61,10 +56,7 @@ pub(super) async fn run(stage: &Stage, pod: Spec<'_>, ports: &[(&str, &Upstream)
 /// A request of a user's browser from a page of that very host.
 pub(super) async fn ask(stage: &Stage, user: &str, method: &str, host: &str, path: &str) -> Answer {
     let cookie = stage.cookie_on(user, host);
-    let headers = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
+    let headers = own(&cookie);
     stage.ask(method, host, path, &headers).await
 }
 
@@ -75,10 +67,7 @@ pub(super) async fn get(stage: &Stage, host: &str, path: &str) -> Answer {
 /// A request of a user's browser from a page of that very host, whose answer is left to be read.
 pub(super) async fn begin(stage: &Stage, user: &str, host: &str, path: &str) -> Connection {
     let cookie = stage.cookie_on(user, host);
-    let headers = [
-        ("Cookie", cookie.as_str()),
-        ("Sec-Fetch-Site", "same-origin"),
-    ];
+    let headers = own(&cookie);
     let mut connection = Connection::open(stage.address).await;
     connection.send(request("GET", host, path, &headers)).await;
     connection

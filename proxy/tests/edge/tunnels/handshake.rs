@@ -4,24 +4,17 @@ use super::{silent, stage_with};
 use crate::client::Connection;
 use crate::cluster::Spec;
 use crate::eventually;
-use crate::proxy::{CONSOLE, Stage};
+use crate::proxy::Stage;
 use crate::raw::{RawPod, head, rest};
-use crate::sockets::opening;
+use crate::sockets;
 use crate::upstream::Upstream;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_held_socket_whose_client_leaves_is_let_go() {
     let stage = Stage::start().await;
-    let app = Upstream::start("app").await;
-    let pod = Spec::new("app", "dev", 1, app.address);
-    stage.cluster.create(&pod).await;
-    stage.routed("dev", None).await;
-    let host = format!("dev.{CONSOLE}");
-    let opening = opening(&stage.cookie_on("alice", &host), &host);
-    let mut leaves = Connection::open(stage.address).await;
-    leaves.send(&opening).await;
-    let mut stays = Connection::open(stage.address).await;
-    stays.send(&opening).await;
+    let (app, pod) = stage.starting("app", "dev").await;
+    let leaves = sockets::begin(&stage, "dev").await;
+    let mut stays = sockets::begin(&stage, "dev").await;
     stage.held(2).await;
     drop(leaves);
     stage.held(1).await;

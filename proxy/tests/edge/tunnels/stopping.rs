@@ -3,7 +3,7 @@
 use super::{silent, stage_with};
 use crate::client::{Connection, request};
 use crate::eventually;
-use crate::proxy::{CONSOLE, Stage};
+use crate::proxy::Stage;
 use crate::sockets::{close, open};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -48,8 +48,7 @@ async fn a_restart_with_a_thousand_sockets() {
     let second = stage.second().await;
     stage.signal("TERM");
     // Requests all along, each over a connection of its own, until the first proxy is gone.
-    let host = format!("dev.{CONSOLE}");
-    let cookie = stage.cookie_on("alice", &host);
+    let (host, cookie) = stage.alice("dev");
     let headers = [
         ("Cookie", cookie.as_str()),
         ("Sec-Fetch-Site", "same-origin"),
