@@ -116,11 +116,9 @@ async fn control_gets_the_callers_own_word_and_nothing_else() {
 async fn not_theirs_stays_so_whatever_control_says() {
     let stage = Stage::start().await;
     let app = Upstream::start("app").await;
-    let uid = stage
-        .cluster
+    stage
         .run(&Spec::new("bobs", "bobs", 1, app.address).of("bob"))
         .await;
-    stage.routed("bobs", Some(&uid)).await;
     stage.control.tells("bobs", 200, &told("stopped"));
     for headers in [&NAVIGATE[..], &[("Sec-Fetch-Site", "same-origin")]] {
         for (method, path) in [
@@ -172,10 +170,8 @@ async fn without_control_nobody_knows() {
     assert_eq!(stage.metric("asked_total{answer=\"Unreachable\"}").await, 3);
     // Another's is no exception.
     let app = Upstream::start("app").await;
-    let uid = stage
-        .cluster
+    stage
         .run(&Spec::new("bobs", "bobs", 1, app.address).of("bob"))
         .await;
-    stage.routed("bobs", Some(&uid)).await;
     assert_eq!(stage.get("bobs", "/").await.timeless(), answers[0]);
 }

@@ -9,11 +9,9 @@ use crate::upstream::Upstream;
 async fn not_yours_is_not_there() {
     let stage = Stage::start().await;
     let app = Upstream::start("app").await;
-    let uid = stage
-        .cluster
+    stage
         .run(&Spec::new("bobs", "bobs", 1, app.address).of("bob"))
         .await;
-    stage.routed("bobs", Some(&uid)).await;
     for extra in [&[("Sec-Fetch-Site", "same-origin")][..], &NAVIGATE[..]] {
         for path in ["/", "/.nogoo9/status", "/.nogoo9/other"] {
             let mut answers = Vec::new();
@@ -146,8 +144,7 @@ async fn visibility_opens_host_mode_only() {
     let pod = Spec::new("app", "dev", 1, app.address)
         .of("bob")
         .with(&[("visibility", "authenticated")]);
-    let uid = stage.cluster.run(&pod).await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&pod).await;
     assert_eq!(stage.get("dev", "/").await.status, 200);
     let token = format!("Bearer {}", stage.bearer("alice"));
     assert_eq!(
@@ -168,10 +165,8 @@ async fn the_older_claim_keeps_an_id() {
     );
     let since = [("workspace-since", "2026-01-01T00:00:00Z")];
     let uid = stage
-        .cluster
         .run(&Spec::new("alices", "dev", 1, alices.address).with(&since))
         .await;
-    stage.routed("dev", Some(&uid)).await;
     let later = [("workspace-since", "2026-01-02T00:00:00Z")];
     stage
         .cluster

@@ -16,8 +16,7 @@ async fn old(stage: &Stage, asks: bool) -> Upstream {
     let old = Upstream::start("old").await;
     let annotations: &[_] = if asks { &AFFINITY } else { &[] };
     let pod = Spec::new("old", "dev", 1, old.address).with(annotations);
-    let uid = stage.cluster.run(&pod).await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&pod).await;
     old
 }
 
@@ -25,8 +24,7 @@ async fn old(stage: &Stage, asks: bool) -> Upstream {
 async fn new(stage: &Stage) -> Upstream {
     let new = Upstream::start("new").await;
     let pod = Spec::new("new", "dev", 2, new.address).with(&AFFINITY);
-    let uid = stage.cluster.run(&pod).await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&pod).await;
     new
 }
 
@@ -198,8 +196,7 @@ async fn run(
         .map(|(key, value)| (key.as_str(), value.as_str()))
         .collect();
     let pod = Spec::new(name, "dev", generation, app.address).with(&settings);
-    let uid = stage.cluster.run(&pod).await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&pod).await;
 }
 
 /// A session follows its pod on all of the workspace's ports, on whichever it has something open.

@@ -34,8 +34,7 @@ async fn every_case_has_the_result_that_it_has_without_the_edge() {
     })
     .await;
     let stage = Stage::start().await;
-    let uid = stage.cluster.run(&Spec::new("app", "dev", 1, server)).await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&Spec::new("app", "dev", 1, server)).await;
     let host = format!("dev.{CONSOLE}");
     let out = tempfile::tempdir().unwrap();
     let given =

@@ -16,8 +16,7 @@ async fn stage(visibility: &str) -> (Stage, Upstream) {
     let app = Upstream::start("app").await;
     let annotations = [("visibility", visibility)];
     let pod = Spec::new("app", "dev", 1, app.address).of("bob");
-    let uid = stage.cluster.run(&pod.with(&annotations)).await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&pod.with(&annotations)).await;
     (stage, app)
 }
 

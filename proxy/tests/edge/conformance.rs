@@ -5,7 +5,7 @@ mod cases;
 
 use crate::client::Connection;
 use crate::cluster::Spec;
-use crate::proxy::{CONSOLE, Stage};
+use crate::proxy::Stage;
 use crate::raw::{RawPod, rest};
 use crate::sockets::opening;
 use cases::{Case, cases};
@@ -146,13 +146,9 @@ async fn every_case_comes_out_as_without_the_edge() {
     let (heard, mut hears) = mpsc::unbounded_channel();
     let pod = RawPod::start(move |stream| echo(stream, heard.clone())).await;
     let stage = Stage::start().await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("app", "dev", 1, pod.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
-    let host = format!("dev.{CONSOLE}");
-    let opening = opening(&stage.cookie_on("alice", &host), &host);
+    stage.run(&Spec::new("app", "dev", 1, pod.address)).await;
+    let (host, cookie) = stage.alice("dev");
+    let opening = opening(&cookie, &host);
     let cases = cases(crate::is_full_size());
     let (mut echoed, mut failed) = (0, 0);
     for case in &cases {

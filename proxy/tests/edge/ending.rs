@@ -107,11 +107,7 @@ async fn a_post_never_meets_a_connection_that_is_being_closed() {
     const EACH: usize = 125;
     let stage = Arc::new(Stage::start().await);
     let raw = Raw::start().await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("raw", "dev", 1, raw.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&Spec::new("raw", "dev", 1, raw.address)).await;
     let posts = (0..TASKS).map(|_| {
         let stage = stage.clone();
         tokio::spawn(async move {
@@ -139,11 +135,7 @@ async fn a_post_never_meets_a_connection_that_is_being_closed() {
 async fn reads_meet_one_and_are_repeated_out_of_a_budget() {
     let stage = Stage::start().await;
     let raw = Raw::start().await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("raw", "dev", 1, raw.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&Spec::new("raw", "dev", 1, raw.address)).await;
     for _ in 0..20 {
         assert_eq!(stage.get("dev", "/").await.status, 200);
     }
@@ -160,11 +152,7 @@ async fn reads_meet_one_and_are_repeated_out_of_a_budget() {
 async fn what_is_open_on_a_pod_that_is_gone_ends_as_its_protocol_says() {
     let stage = Stage::with(&["--hold-timeout", "300"]).await;
     let raw = Raw::start().await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("raw", "dev", 1, raw.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&Spec::new("raw", "dev", 1, raw.address)).await;
     let mut read = stage.begin("GET", "dev", "/silent", "").await;
     let mut written = stage.begin("POST", "dev", "/silent", "body").await;
     let mut begun = Vec::new();
@@ -182,8 +170,7 @@ async fn what_is_open_on_a_pod_that_is_gone_ends_as_its_protocol_says() {
     let new = Upstream::start("new").await;
     new.release();
     let pod = Spec::new("new", "dev", 2, new.address);
-    let uid = stage.cluster.run(&pod).await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&pod).await;
     let answer = read.answer().await;
     assert!(answer.text().starts_with("new\nGET /silent"), "{answer:?}");
     let answer = written.answer().await;

@@ -42,8 +42,7 @@ async fn every_kind_of_call() {
     let address = ([127, 0, 0, 1], port).into();
     let annotations = [("workspace-protocol", "h2c")];
     let pod = Spec::new("grpc", "dev", 1, address).with(&annotations);
-    let uid = stage.cluster.run(&pod).await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&pod).await;
     let output = node("grpc_client.mjs")
         .env("ADDRESS", stage.address.to_string())
         .env("HOST", format!("dev.{CONSOLE}"))

@@ -221,8 +221,7 @@ async fn what_was_held_goes_to_the_port_that_the_new_version_says() {
     let number = web.address.port().to_string();
     let settings = [("api.web.port", number.as_str()), ("api.web.path", "/w")];
     let spec = Spec::new("old", "dev", 1, old.address).with(&settings);
-    let uid = stage.cluster.run(&spec).await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&spec).await;
     stage.cluster.quiesce("old").await;
     stage.routed("dev", None).await;
     let mut gone = stage.begin("GET", "dev", "/w/x", "").await;

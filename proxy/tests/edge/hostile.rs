@@ -28,11 +28,9 @@ async fn a_held_request_does_not_follow_its_id_to_another_owner() {
     // She deletes the workspace, and he spawns one of the same id.
     stage.cluster.terminate("hers").await;
     stage.cluster.finish("hers").await;
-    let uid = stage
-        .cluster
+    stage
         .run(&Spec::new("his", "dev", 1, his.address).of("bob"))
         .await;
-    stage.routed("dev", Some(&uid)).await;
     let answer = held.answer().await;
     assert_eq!(his.requests(), 0, "{}", answer.text());
     assert_eq!(answer.status, 404);
@@ -79,11 +77,7 @@ async fn a_client_of_http_1_0_gets_no_chunks() {
     let stage = Stage::start().await;
     let app = Upstream::start("app").await;
     app.release();
-    let uid = stage
-        .cluster
-        .run(&Spec::new("app", "dev", 1, app.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&Spec::new("app", "dev", 1, app.address)).await;
     let host = format!("dev.{CONSOLE}");
     let token = format!("Bearer {}", stage.bearer("alice"));
     let mut connection = Connection::open(stage.address).await;

@@ -100,11 +100,7 @@ async fn stage() -> (Stage, Upstream, Attacker) {
     let stage = Stage::start().await;
     let (calm, _) = stage.serving("calm", "calm", 1).await;
     let evil = Attacker::start().await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("evil", "evil", 1, evil.address))
-        .await;
-    stage.routed("evil", Some(&uid)).await;
+    stage.run(&Spec::new("evil", "evil", 1, evil.address)).await;
     (stage, calm, evil)
 }
 

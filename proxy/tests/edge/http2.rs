@@ -78,8 +78,7 @@ async fn a_pod_that_speaks_http2_gets_uploads_of_http1() {
     let app = Upstream::start("app").await;
     let annotations = [("workspace-protocol", "h2c")];
     let pod = Spec::new("app", "dev", 1, app.address).with(&annotations);
-    let uid = stage.cluster.run(&pod).await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&pod).await;
     let (host, cookie) = stage.alice("dev");
     let own = own(&cookie);
     for (length, body) in [

@@ -285,11 +285,9 @@ async fn a_client_that_takes_nothing_costs_a_bounded_amount() {
     let stage = Stage::with(&["--h2c"]).await;
     let (_app, _) = stage.serving("app", "dev", 1).await;
     let (address, sent) = torrent().await;
-    let uid = stage
-        .cluster
+    stage
         .run(&Spec::new("torrent", "torrent", 1, address))
         .await;
-    stage.routed("torrent", Some(&uid)).await;
     others_are_served(&stage).await;
     let host = format!("torrent.{CONSOLE}");
     let browser = Browser {

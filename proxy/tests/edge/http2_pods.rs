@@ -38,8 +38,7 @@ async fn pod(stage: &Stage) -> (RawPod, Arc<Seen>) {
     let kept = seen.clone();
     let pod = RawPod::start(move |stream| serve(stream, kept.clone())).await;
     let spec = Spec::new("app", "dev", 1, pod.address).with(&[("workspace-protocol", "h2c")]);
-    let uid = stage.cluster.run(&spec).await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&spec).await;
     (pod, seen)
 }
 
@@ -198,8 +197,7 @@ async fn a_pod_that_answers_no_ping_is_given_up() {
     })
     .await;
     let spec = Spec::new("app", "dev", 1, pod.address).with(&[("workspace-protocol", "h2c")]);
-    let uid = stage.cluster.run(&spec).await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&spec).await;
     let mut silent = asks(&stage, "GET", "/", 0).await;
     assert_eq!(silent.head().await.status, 200);
     // Cut off: the last chunk does not come.

@@ -49,11 +49,7 @@ fn is_meant(came: &[Recorded], line: &str, body: &[u8], host: &str) -> bool {
 async fn nothing_comes_to_a_pod_that_the_edge_did_not_mean() {
     let stage = Stage::with(&["--h2c"]).await;
     let pod = Recorder::start().await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("dev", "dev", 1, pod.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&Spec::new("dev", "dev", 1, pod.address)).await;
     let host = format!("dev.{CONSOLE}");
     let base = Base {
         cookie: stage.cookie_on("alice", &host),

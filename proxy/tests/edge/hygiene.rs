@@ -70,8 +70,7 @@ async fn a_workspace_may_do_without_identity() {
     let stage = Stage::start().await;
     let app = Upstream::start("app").await;
     let pod = Spec::new("app", "dev", 1, app.address).with(&[("workspace-auth-mode", "no-auth")]);
-    let uid = stage.cluster.run(&pod).await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&pod).await;
     let (host, cookie) = stage.alice("dev");
     let headers = [
         ("Cookie", cookie.as_str()),

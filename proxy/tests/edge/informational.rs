@@ -130,8 +130,7 @@ async fn they_pass_from_http1_to_http1_alone() {
     for (number, (pod, annotations)) in pods.iter().enumerate() {
         let stage = Stage::with(&["--h2c"]).await;
         let spec = Spec::new("app", "dev", 1, pod.address).with(annotations);
-        let uid = stage.cluster.run(&spec).await;
-        stage.routed("dev", Some(&uid)).await;
+        stage.run(&spec).await;
 
         let (host, cookie) = stage.alice("dev");
         let headers = own(&cookie);
@@ -188,8 +187,7 @@ async fn over_http2_nobody_is_told_to_go_on() {
     })
     .await;
     let spec = Spec::new("app", "dev", 1, pod.address);
-    let uid = stage.cluster.run(&spec).await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&spec).await;
     let request = of_alice(&stage, "POST")
         .header("expect", "100-continue")
         .header("content-length", "4");

@@ -46,11 +46,9 @@ async fn whoever_is_out_by_then_is_told_so_and_no_pod_is_asked() {
     let stage = Stage::with(&LONG).await;
     let (app, pod) = stage.starting("app", "dev").await;
     let nothing = Upstream::start("nothing").await;
-    let uid = stage
-        .cluster
+    stage
         .run(&Spec::new("two", "two", 1, nothing.address))
         .await;
-    stage.routed("two", Some(&uid)).await;
     nothing.kill();
 
     // A session that ends, one that control ends, a provider's token that ends, one that is revoked.
@@ -139,11 +137,7 @@ async fn a_page_whose_origin_is_named_no_more_by_then_is_nobodys() {
     let stage = Stage::with(&LONG).await;
     let old = Upstream::start("old").await;
     let pod = Spec::new("old", "dev", 1, old.address);
-    let uid = stage
-        .cluster
-        .run(&pod.with(&[("allow-origins", APP)]))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&pod.with(&[("allow-origins", APP)])).await;
     let cookie = stage.cookie_on("alice", HOST);
     let headers = [
         ("Cookie", cookie.as_str()),

@@ -11,11 +11,7 @@ const NOTHING: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
 /// Routes to a pod of that name, which is its workspace's as well.
 async fn routed(stage: &Stage, name: &str, pod: &RawPod) {
-    let uid = stage
-        .cluster
-        .run(&Spec::new(name, name, 1, pod.address))
-        .await;
-    stage.routed(name, Some(&uid)).await;
+    stage.run(&Spec::new(name, name, 1, pod.address)).await;
 }
 
 /// Applications close theirs after a while as well: the edge is to be first.

@@ -75,8 +75,7 @@ async fn one_that_is_too_large_costs_nobody_else() {
     tokio::spawn(connection);
     for (pod, workspace, annotations) in &pods {
         let spec = Spec::new(workspace, workspace, 1, pod.address).with(annotations);
-        let uid = stage.cluster.run(&spec).await;
-        stage.routed(workspace, Some(&uid)).await;
+        stage.run(&spec).await;
         let (host, cookie) = stage.alice(workspace);
         let asks = |method: &str, lines: usize| {
             Request::builder()
@@ -155,8 +154,7 @@ async fn one_that_drips_without_an_end_is_cut() {
     .await;
     for (pod, workspace) in [(&other, "other"), (&hostile, "dev")] {
         let spec = Spec::new(workspace, workspace, 1, pod.address);
-        let uid = stage.cluster.run(&spec).await;
-        stage.routed(workspace, Some(&uid)).await;
+        stage.run(&spec).await;
     }
     let mut answer = std::pin::pin!(stage.get("dev", "/"));
     let mut sent = 0;

@@ -93,8 +93,7 @@ async fn a_workspace_may_let_pages_of_named_origins_in() {
     let named = format!("https://app.example.org, {docs}");
     let annotations = [("allow-origins", named.as_str())];
     let pod = Spec::new("app", "dev", 1, app.address).with(&annotations);
-    let uid = stage.cluster.run(&pod).await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&pod).await;
     let (host, cookie) = stage.alice("dev");
     let evil = format!("http://evil.{CONSOLE}");
     let from = |origin| {
@@ -182,8 +181,7 @@ async fn a_page_that_is_named_reads_what_the_edge_itself_answers() {
     let number = web.address.port().to_string();
     let annotations = [("allow-origins", docs.as_str()), ("api.web.port", &number)];
     let pod = Spec::new("app", "dev", 1, app.address).with(&annotations);
-    let uid = stage.cluster.run(&pod).await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&pod).await;
     app.kill();
     web.kill();
     let reads = |answer: &Answer, origin: Option<&str>, what: &str| {
@@ -247,8 +245,7 @@ async fn what_a_workspace_names_is_its_users_alone() {
     let docs = format!("http://docs.{CONSOLE}");
     let annotations = [("allow-origins", docs.as_str())];
     let pod = Spec::new("bobs", "bobs", 1, app.address).of("bob");
-    let uid = stage.cluster.run(&pod.with(&annotations)).await;
-    stage.routed("bobs", Some(&uid)).await;
+    stage.run(&pod.with(&annotations)).await;
     // Control says so of sessions, and knows of no workspace.
     let put = ("Access-Control-Request-Method", "PUT");
     let navigates = ("Sec-Fetch-Mode", "navigate");

@@ -115,8 +115,7 @@ async fn control_is_not_asked_without_a_pause() {
     assert!(event(&mut stream).await.is_some());
     let app = Upstream::start("app").await;
     let bobs = Spec::new("app", "dev", 1, app.address).of("bob");
-    let uid = stage.cluster.run(&bobs).await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&bobs).await;
     let before = stage.control.questions().len();
     // Heartbeats are ten seconds apart, looks two.
     assert_eq!(stream.chunk().await, b":\n\n");

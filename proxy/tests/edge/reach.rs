@@ -2,10 +2,9 @@
 //! one, as a node does that is lost.
 
 use crate::address::Reserved;
-use crate::client::Connection;
 use crate::cluster::Spec;
-use crate::proxy::{CONSOLE, Stage};
-use crate::sockets::{opening, text};
+use crate::proxy::Stage;
+use crate::sockets::{self, text};
 use crate::upstream::Upstream;
 use socket2::{Domain, Socket, Type};
 use std::net::SocketAddr;
@@ -92,16 +91,12 @@ async fn a_pod_that_answers_no_dial_is_given_up() {
     stage.routed("dev", Some(&uid)).await;
     let alone = Full::at(any).await;
     let alone_pod = Spec::new("alone", "alone", 1, alone.address());
-    let uid = stage.cluster.run(&alone_pod).await;
-    stage.routed("alone", Some(&uid)).await;
+    stage.run(&alone_pod).await;
 
     let mut waits = stage.begin("GET", "alone", "/", "").await;
     let mut reads = stage.begin("GET", "dev", "/", "").await;
     let mut writes = stage.begin("POST", "dev", "/", "body").await;
-    let host = format!("dev.{CONSOLE}");
-    let mut socket = Connection::open(stage.address).await;
-    let opening = opening(&stage.cookie_on("alice", &host), &host);
-    socket.send(opening).await;
+    let mut socket = sockets::begin(&stage, "dev").await;
 
     // Nothing was sent, so all of them go to the old one, whatever they are.
     assert!(reads.answer().await.text().starts_with("old\nGET"));
@@ -140,14 +135,9 @@ async fn dialled_while_it_goes(stage: &Stage, id: &str, websocket: bool) -> End 
     let name = |what: &str| format!("{id}-{what}");
     let (hers, his) = (name("hers"), name("his"));
     let spec = Spec::new(&hers, &hers, 1, pod.address()).alone();
-    let uid = stage.cluster.run(&spec).await;
-    stage.routed(&hers, Some(&uid)).await;
+    stage.run(&spec).await;
     let mut asks = if websocket {
-        let host = format!("{hers}.{CONSOLE}");
-        let mut asks = Connection::open(stage.address).await;
-        let opening = opening(&stage.cookie_on("alice", &host), &host);
-        asks.send(opening).await;
-        asks
+        sockets::begin(stage, &hers).await
     } else {
         stage.begin("GET", &hers, "/", "").await
     };

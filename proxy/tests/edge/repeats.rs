@@ -81,8 +81,7 @@ async fn ask(stage: &Stage, method: &str, way: Way, fails: usize) -> (Answer, us
     let name = format!("w{}", NEXT.fetch_add(1, Ordering::Relaxed));
     let protocol = [("workspace-protocol", "h2c")];
     let spec = Spec::new(&name, &name, 1, pod.address).with(&protocol);
-    let uid = stage.cluster.run(&spec).await;
-    stage.routed(&name, Some(&uid)).await;
+    stage.run(&spec).await;
     let (host, cookie) = stage.alice(&name);
     let mut headers = vec![
         ("Cookie", cookie.as_str()),

@@ -64,18 +64,10 @@ async fn a_pod_that_comes_back_is_found_without_an_event() {
 async fn a_read_cut_off_by_its_pods_death_is_asked_of_the_successor() {
     let stage = Stage::start().await;
     let (old, new) = (Upstream::start("old").await, Upstream::start("new").await);
-    let uid = stage
-        .cluster
-        .run(&Spec::new("old", "dev", 1, old.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&Spec::new("old", "dev", 1, old.address)).await;
     let mut connection = stage.begin("GET", "dev", "/slow", "").await;
     crate::eventually("the request", || async { old.requests() == 1 }).await;
-    let new_uid = stage
-        .cluster
-        .run(&Spec::new("new", "dev", 2, new.address))
-        .await;
-    stage.routed("dev", Some(&new_uid)).await;
+    stage.run(&Spec::new("new", "dev", 2, new.address)).await;
     new.release();
     old.kill();
     let answer = connection.answer().await;
@@ -90,11 +82,9 @@ async fn a_reused_address_never_inherits_a_connection() {
     // Another workspace's pod gets the same address; the pooled connection to the first is alive.
     stage.cluster.terminate("first").await;
     stage.cluster.finish("first").await;
-    let other = stage
-        .cluster
+    stage
         .run(&Spec::new("second", "two", 1, first.address))
         .await;
-    stage.routed("two", Some(&other)).await;
     assert_eq!(stage.get("two", "/").await.status, 200);
     assert_eq!(first.connections(), 2);
 }
@@ -103,22 +93,14 @@ async fn a_reused_address_never_inherits_a_connection() {
 async fn it_serves_on_without_the_api_server() {
     let mut stage = Stage::start().await;
     let (old, new) = (Upstream::start("old").await, Upstream::start("new").await);
-    let uid = stage
-        .cluster
-        .run(&Spec::new("old", "dev", 1, old.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&Spec::new("old", "dev", 1, old.address)).await;
     stage.cluster.stop().await;
     for _ in 0..10 {
         assert!(stage.get("dev", "/").await.text().starts_with("old\n"));
     }
     assert!(stage.is_ready().await);
     stage.cluster.resume().await;
-    let new_uid = stage
-        .cluster
-        .run(&Spec::new("new", "dev", 2, new.address))
-        .await;
-    stage.routed("dev", Some(&new_uid)).await;
+    stage.run(&Spec::new("new", "dev", 2, new.address)).await;
     assert!(stage.get("dev", "/").await.text().starts_with("new\n"));
 }
 

@@ -352,8 +352,7 @@ async fn an_address_that_two_pods_claim_is_nobodys() {
     let address = reserved.address;
     let pod = Pod::start("alice", &reserved).await;
     let spec = Spec::new("a", "hers", 1, address).alone();
-    let uid = stage.cluster.run(&spec).await;
-    stage.routed("hers", Some(&uid)).await;
+    stage.run(&spec).await;
     assert_eq!(stage.get("hers", "/said-by-alice").await.text(), "alice");
     pod.kill().await;
     // His pod listens at the port that hers names, and names another.

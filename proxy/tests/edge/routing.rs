@@ -12,8 +12,7 @@ async fn a_request_goes_to_the_newest_ready_pod() {
     let stage = Stage::start().await;
     let (old, new) = (Upstream::start("old").await, Upstream::start("new").await);
     let old_pod = Spec::new("old", "dev", 1, old.address);
-    let uid = stage.cluster.run(&old_pod).await;
-    stage.routed("dev", Some(&uid)).await;
+    let uid = stage.run(&old_pod).await;
     assert!(
         stage
             .get("dev", "/a?b=c")
@@ -42,8 +41,7 @@ async fn a_switch_under_load_loses_no_request() {
     let stage = Arc::new(Stage::start().await);
     let (old, new) = (Upstream::start("old").await, Upstream::start("new").await);
     let old_pod = Spec::new("old", "dev", 1, old.address);
-    let uid = stage.cluster.run(&old_pod).await;
-    stage.routed("dev", Some(&uid)).await;
+    let uid = stage.run(&old_pod).await;
     let (stop, served) = (
         Arc::new(AtomicBool::new(false)),
         Arc::new(AtomicUsize::new(0)),
@@ -85,8 +83,7 @@ async fn a_switch_under_load_loses_no_request() {
     };
     reached(200).await;
     let new_pod = Spec::new("new", "dev", 2, new.address);
-    let new_uid = stage.cluster.run(&new_pod).await;
-    stage.routed("dev", Some(&new_uid)).await;
+    let new_uid = stage.run(&new_pod).await;
     // What control waits for before it deletes the old pod.
     crate::eventually("nothing open on the old pod", || async {
         let facts = stage.admin("/sessions?workspace=dev").await;
@@ -385,8 +382,7 @@ async fn a_pod_on_port_80_is_known_by_its_address_alone() {
     let stage = Stage::start().await;
     let app = Upstream::start_at("app", address).await;
     let pod = Spec::new("app", "dev", 1, app.address).alone();
-    let uid = stage.cluster.run(&pod).await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&pod).await;
     let cookie = stage.cookie_on("alice", CONSOLE);
     let own = own(&cookie);
     for own_address in ["http://127.64.80.80/x", "http://127.64.80.80:80/x"] {

@@ -72,17 +72,9 @@ pub(crate) async fn text(socket: &mut Connection) -> String {
 async fn sockets_stay_on_their_pod_until_it_goes() {
     let stage = Stage::start().await;
     let (old, new) = (Upstream::start("old").await, Upstream::start("new").await);
-    let uid = stage
-        .cluster
-        .run(&Spec::new("old", "dev", 1, old.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    let uid = stage.run(&Spec::new("old", "dev", 1, old.address)).await;
     let mut socket = open(&stage, "dev", "old").await;
-    let new_uid = stage
-        .cluster
-        .run(&Spec::new("new", "dev", 2, new.address))
-        .await;
-    stage.routed("dev", Some(&new_uid)).await;
+    let new_uid = stage.run(&Spec::new("new", "dev", 2, new.address)).await;
     // The open one goes on, byte for byte; a new one goes to the new pod.
     let payload: Vec<u8> = (0..300_000u32).map(|n| (n % 251) as u8).collect();
     let sent = frame(2, &payload);

@@ -62,11 +62,7 @@ async fn keep(mut stream: TcpStream, kept: Arc<Mutex<Vec<u8>>>) {
 async fn no_spelling_of_a_claim_reaches_a_pod() {
     let stage = Stage::start().await;
     let pod = Bytes::listen().await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("app", "dev", 1, pod.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&Spec::new("app", "dev", 1, pod.address)).await;
     let (host, cookie) = stage.alice("dev");
     for lines in [
         "X-User-Sub: root",
@@ -153,11 +149,7 @@ async fn no_spelling_of_a_claim_reaches_a_pod() {
 async fn tokens_of_ours_reach_no_pod_however_they_are_sent() {
     let stage = Stage::start().await;
     let pod = Bytes::listen().await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("app", "dev", 1, pod.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&Spec::new("app", "dev", 1, pod.address)).await;
     let (host, cookie) = stage.alice("dev");
     let personal = "ng9_abcdefghijklmnopqrstuvwxyz234567";
     let bearer = stage.bearer("alice");

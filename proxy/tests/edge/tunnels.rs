@@ -20,13 +20,9 @@ use tokio::net::TcpStream;
 /// A stage with one raw pod in the workspace `dev`, and what opens a socket there.
 async fn stage_with(flags: &[&str], pod: &RawPod) -> (Stage, String) {
     let stage = Stage::with(flags).await;
-    let uid = stage
-        .cluster
-        .run(&Spec::new("app", "dev", 1, pod.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
-    let host = format!("dev.{CONSOLE}");
-    let opening = opening(&stage.cookie_on("alice", &host), &host);
+    stage.run(&Spec::new("app", "dev", 1, pod.address)).await;
+    let (host, cookie) = stage.alice("dev");
+    let opening = opening(&cookie, &host);
     (stage, opening)
 }
 
@@ -150,11 +146,7 @@ async fn the_pod_is_told_too() {
     assert_eq!(socket.rest().await, close(1012));
     assert_eq!(unmasked(&hears.recv().await.unwrap()), 1012);
     // The end of the proxy, in the middle of a message.
-    let uid = stage
-        .cluster
-        .run(&Spec::new("again", "dev", 2, pod.address))
-        .await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&Spec::new("again", "dev", 2, pod.address)).await;
     let mut socket = opened(&stage, &opening).await;
     let fragment = [0x01, 0x83, 0, 0, 0, 0, b'h', b'a', b'l'];
     socket.send(fragment).await;

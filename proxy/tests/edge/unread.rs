@@ -69,8 +69,7 @@ impl Neighbours {
         let (calm, _) = stage.serving("calm", "calm", 1).await;
         let pod = pod().await;
         let evil = Spec::new("evil", "evil", 1, pod.address);
-        let uid = stage.cluster.run(&evil).await;
-        stage.routed("evil", Some(&uid)).await;
+        stage.run(&evil).await;
         assert_eq!(stage.get("calm", "/").await.status, 200);
         let host = format!("evil.{CONSOLE}");
         Self {

@@ -3,7 +3,7 @@
 use crate::client::{Answer, Connection};
 use crate::cluster::Spec;
 use crate::eventually;
-use crate::proxy::{CONSOLE, Stage};
+use crate::proxy::Stage;
 use crate::raw::{RawPod, SWITCHING, head, rest};
 use crate::sockets::{frame, opening};
 use std::sync::{Arc, Mutex};
@@ -73,11 +73,7 @@ impl Scene {
         let seen = Seen::default();
         let recorded = seen.clone();
         let pod = RawPod::start(move |stream| answer(stream, recorded.clone())).await;
-        let uid = stage
-            .cluster
-            .run(&Spec::new("app", "dev", 1, pod.address))
-            .await;
-        stage.routed("dev", Some(&uid)).await;
+        stage.run(&Spec::new("app", "dev", 1, pod.address)).await;
         let (host, cookie) = stage.alice("dev");
         Self {
             stage,
@@ -223,10 +219,9 @@ async fn a_workspace_that_speaks_http2_alone_has_no_websockets() {
         ("api.web.path", "/web"),
     ];
     let spec = Spec::new("app", "dev", 1, app.address).with(&settings);
-    let uid = stage.cluster.run(&spec).await;
-    stage.routed("dev", Some(&uid)).await;
-    let host = format!("dev.{CONSOLE}");
-    let request = opening(&stage.cookie_on("alice", &host), &host);
+    stage.run(&spec).await;
+    let (host, cookie) = stage.alice("dev");
+    let request = opening(&cookie, &host);
     let mut connection = Connection::open(stage.address).await;
     connection.send(&request).await;
     let told = connection.answer().await;

@@ -190,8 +190,7 @@ async fn others_are_asked_only_while_an_upgrade_drains_and_told_no_more_than_a_h
     let (address, questions) = peer(said).await;
     let stage = Stage::with(&["--peers", &address.to_string()]).await;
     let pod = Spec::new("old", "dev", 1, old.address).with(&AFFINITY);
-    let uid = stage.cluster.run(&pod).await;
-    stage.routed("dev", Some(&uid)).await;
+    let uid = stage.run(&pod).await;
     let cookie = mine(&stage);
     assert_eq!(who(stage.address, &cookie, "GET").await, "old");
     assert!(questions.lock().unwrap().is_empty());

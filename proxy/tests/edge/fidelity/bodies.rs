@@ -44,11 +44,7 @@ impl Pod {
         let stage = Stage::with(flags).await;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let uid = stage
-            .cluster
-            .run(&Spec::new("app", "dev", 1, address))
-            .await;
-        stage.routed("dev", Some(&uid)).await;
+        stage.run(&Spec::new("app", "dev", 1, address)).await;
         let (host, cookie) = stage.alice("dev");
         let first = format!("Host: {host}\r\nCookie: {cookie}\r\nSec-Fetch-Site: same-origin\r\n");
         Self {

@@ -129,8 +129,7 @@ async fn both(flags: &[&str]) -> Both {
     let stage = Stage::with(flags).await;
     let pod = Recorder::listen().await;
     let spec = Spec::new("app", "dev", 1, pod.address);
-    let uid = stage.cluster.run(&spec).await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&spec).await;
     let host = format!("dev.{CONSOLE}");
     let first = format!(
         "Host: {host}\r\nCookie: {}\r\nSec-Fetch-Site: same-origin\r\n",

@@ -27,8 +27,7 @@ impl Scene {
         let stage = Stage::start().await;
         let pod = Recorder::listen().await;
         let spec = Spec::new("app", "dev", 1, pod.address);
-        let uid = stage.cluster.run(&spec).await;
-        stage.routed("dev", Some(&uid)).await;
+        stage.run(&spec).await;
         let (host, cookie) = stage.alice("dev");
         let first = format!("Host: {host}\r\nCookie: {cookie}\r\nSec-Fetch-Site: same-origin\r\n");
         Self {

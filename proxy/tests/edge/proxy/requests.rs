@@ -15,9 +15,15 @@ impl Stage {
     ) -> (Upstream, String) {
         let app = Upstream::start(name).await;
         let pod = Spec::new(name, workspace, generation, app.address);
-        let uid = self.cluster.run(&pod).await;
-        self.routed(workspace, Some(&uid)).await;
+        let uid = self.run(&pod).await;
         (app, uid)
+    }
+
+    /// Runs a pod, until the proxy routes to it; returns its uid.
+    pub(crate) async fn run(&self, pod: &Spec<'_>) -> String {
+        let uid = self.cluster.run(pod).await;
+        self.routed(pod.workspace, Some(&uid)).await;
+        uid
     }
 
     /// One that is not ready, once the proxy knows of it.

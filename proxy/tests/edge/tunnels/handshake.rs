@@ -58,8 +58,7 @@ async fn a_handshake_ends_with_its_pod_and_is_the_next_ones() {
     hears.recv().await.unwrap();
     let new = Upstream::start("new").await;
     let spec = Spec::new("new", "dev", 2, new.address);
-    let uid = stage.cluster.run(&spec).await;
-    stage.routed("dev", Some(&uid)).await;
+    stage.run(&spec).await;
     stage.cluster.terminate("app").await;
     stage.cluster.finish("app").await;
     assert_eq!(socket.head().await.status, 101);
