@@ -34,6 +34,14 @@ async fn who(stage: &Stage) -> String {
     answer.lines().next().unwrap().to_owned()
 }
 
+/// Waits until alice's browser is answered by that one.
+async fn goes_to(stage: &Stage, name: &str) {
+    eventually(&format!("requests that go to {name}"), || async {
+        who(stage).await == name
+    })
+    .await;
+}
+
 /// Who answers another session of alice's.
 async fn who_else(stage: &Stage) -> String {
     let host = format!("dev.{CONSOLE}");
@@ -66,10 +74,7 @@ async fn requests_follow_their_sessions_socket_until_it_ends() {
     assert_eq!(who(&stage).await, "old");
     second.send(sockets::frame(1, b"drop")).await;
     second.rest().await;
-    eventually("requests that go to the new pod", || async {
-        who(&stage).await == "new"
-    })
-    .await;
+    goes_to(&stage, "new").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -83,10 +88,7 @@ async fn requests_follow_a_stream_of_events_until_the_old_pod_goes() {
     assert_eq!(who(&stage).await, "old");
     // The drain's bound: it is being deleted, and still there.
     stage.cluster.terminate("old").await;
-    eventually("requests that go to the new pod", || async {
-        who(&stage).await == "new"
-    })
-    .await;
+    goes_to(&stage, "new").await;
     old.release();
     assert_eq!(stream.chunk().await, b"data: two\n\n");
 }
@@ -111,22 +113,13 @@ async fn while_it_is_not_ready_it_is_not_followed() {
     assert_eq!(who(&stage).await, "old");
     let pod = Spec::new("old", "dev", 1, old.address).with(&AFFINITY);
     stage.cluster.set_ready(&pod, false).await;
-    eventually("requests that go to the new pod", || async {
-        who(&stage).await == "new"
-    })
-    .await;
+    goes_to(&stage, "new").await;
     // What they belong with is still there.
     stage.cluster.set_ready(&pod, true).await;
-    eventually("requests that come back", || async {
-        who(&stage).await == "old"
-    })
-    .await;
+    goes_to(&stage, "old").await;
     socket.send(sockets::frame(1, b"drop")).await;
     socket.rest().await;
-    eventually("requests that go to the new pod", || async {
-        who(&stage).await == "new"
-    })
-    .await;
+    goes_to(&stage, "new").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
