@@ -316,6 +316,7 @@ impl ProxyHttp for Edge {
             }
         } else {
             ctx.begun();
+            ctx.bodiless = downstream::is_bodiless(session.req_header(), response);
         }
         self.watch(session, response, ctx);
         if session.is_process_shutting_down() {
@@ -361,9 +362,9 @@ impl ProxyHttp for Edge {
         ctx: &mut Context,
     ) -> pingora::Result<Option<Duration>> {
         ctx.data();
-        let head = session.response_written();
-        if head.is_some_and(|head| downstream::is_bodiless(session.req_header(), head)) {
-            // A pod that speaks HTTP/2 may send one all the same.
+        if ctx.bodiless {
+            // A pod that speaks HTTP/2 may send one all the same. It comes here before its head is
+            // written, where both have come at once.
             *body = None;
         }
         if end_of_stream && self.was_cut_off(ctx) {

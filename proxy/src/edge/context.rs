@@ -35,6 +35,8 @@ pub struct Context {
     pub(super) status: u16,
     /// Informational answers so far.
     pub(super) informed: u32,
+    /// Whether its answer has no body.
+    pub(super) bodiless: bool,
     /// Whether the connection was taken out of Pingora.
     pub(super) tunnelled: bool,
     /// Workspace and pod whose refusal of a WebSocket was handed on.
@@ -154,6 +156,7 @@ impl Context {
             turned_away: None,
             status: 0,
             informed: 0,
+            bodiless: false,
             tunnelled: false,
             refused_by: None,
             html: Html::No,

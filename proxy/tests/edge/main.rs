@@ -15,6 +15,7 @@ mod access;
 mod address;
 mod affinity;
 mod autobahn;
+mod bodiless;
 mod claims;
 mod client;
 mod cluster;
