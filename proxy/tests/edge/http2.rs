@@ -141,3 +141,19 @@ async fn refusals_of_heads_say_why_and_are_not_stored() {
         );
     }
 }
+
+/// As over HTTP/1 (RFC 9110, section 15.5.6).
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tunnel_that_is_refused_is_told_what_is_allowed() {
+    let stage = Stage::with(&["--h2c"]).await;
+    let stream = tokio::net::TcpStream::connect(stage.address).await.unwrap();
+    let (client, connection) = h2::client::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    let mut client = client.ready().await.unwrap();
+    let tunnel = Request::connect("x:1").body(()).unwrap();
+    let (answer, _) = client.send_request(tunnel, false).unwrap();
+    let answer = answer.await.unwrap();
+    assert_eq!(answer.status(), StatusCode::METHOD_NOT_ALLOWED);
+    let allow = answer.headers().get("allow").expect("what is allowed");
+    assert!(allow.to_str().unwrap().contains("GET"), "{allow:?}");
+}

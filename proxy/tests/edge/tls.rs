@@ -242,7 +242,8 @@ async fn who_says_nothing_where_tls_begins_is_silent_and_who_stops_is_slow() {
     // What the proxy has counted once it has closed the connection.
     let counted = async |mut stream: TcpStream| {
         let mut heard = Vec::new();
-        let _ = stream.read_to_end(&mut heard).await;
+        let closed = tokio::time::timeout(crate::PATIENCE, stream.read_to_end(&mut heard));
+        let _ = closed.await.expect("it was not closed");
         assert!(heard.is_empty(), "{heard:?}");
         let metrics = stage.metrics().await;
         let lines = metrics.lines().filter(|line| {
@@ -264,6 +265,28 @@ async fn who_says_nothing_where_tls_begins_is_silent_and_who_stops_is_slow() {
     let mut stream = connect(&stage, Some("localhost"), &["http/1.1"], TLS13).await;
     let _ = stream.read_to_end(&mut Vec::new()).await;
     assert!(stage.metrics().await.contains(&format!("{silent} 2\n")));
+}
+
+/// Whoever has not begun where TLS begins has asked for nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_stops_waits_for_nobody_who_says_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (chain, key) = paths(folder.path(), "tls");
+    made(&["localhost"], 2050).write(Path::new(&chain), Path::new(&key));
+    let certificate = ["--tls-cert", &chain, "--tls-key", &key];
+    // Longer than anything is waited for here.
+    let flags = ["--first-byte-timeout=3600", "--stop-timeout=300"];
+    let all = [&["--drain=0"], &flags[..], &certificate].concat();
+    let mut stage = Stage::secured(&all).await;
+    let mut silent = TcpStream::connect(stage.address).await.unwrap();
+    eventually("its connection", || async {
+        stage.metric("connections_accepted_total").await == 1
+    })
+    .await;
+    stage.signal("TERM");
+    let ended = tokio::time::timeout(crate::PATIENCE, stage.child.wait());
+    assert!(ended.await.expect("it did not end").unwrap().success());
+    assert_eq!(silent.read(&mut [0]).await.unwrap_or(0), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
