@@ -59,8 +59,9 @@ pub struct Workspace {
     pub(crate) going: Going,
 }
 
-/// Where a workspace's requests go at one moment. Never changed, only replaced.
-#[derive(Debug)]
+/// Where a workspace's requests go at one moment. Never changed, only replaced, and only by one that
+/// differs: whoever waits for another is woken by nothing else.
+#[derive(Debug, PartialEq, Eq)]
 pub struct Route {
     /// Raw subject of the owner.
     pub owner: String,
@@ -82,7 +83,7 @@ pub struct Route {
 }
 
 /// A pod that requests may be sent to.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Backend {
     /// Its uid; connections belong to it and to no other pod of the same address.
     pub uid: Arc<str>,
@@ -233,7 +234,12 @@ impl Workspace {
         }
     }
 
+    /// Most of what is told of a pod leaves its route as it is. Then nobody is woken, and what was judged
+    /// or learnt by that route goes on to count.
     fn publish(&self, route: Route) {
+        if **self.route.load() == route {
+            return;
+        }
         self.route.store(Arc::new(route));
         self.changed.notify_waiters();
     }

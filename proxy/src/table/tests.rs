@@ -327,6 +327,79 @@ async fn waiters_are_woken_by_their_own_workspace() {
     assert!(!workspace.is_current(&seen));
 }
 
+/// Nobody is woken, and whatever goes by the route goes on to.
+#[test]
+fn what_leaves_a_route_as_it_is_changes_nothing() {
+    let trouble = |reason| Some(nogoo9_model::container::Trouble::new(reason, "said"));
+    let mut h = Harness::new();
+    for ready in [true, false] {
+        let known = PodView {
+            trouble: trouble("CrashLoopBackOff"),
+            ..pod("a", "dev", 1, ready)
+        };
+        h.apply(known.clone());
+        let workspace = h.table.get("dev").unwrap();
+        let seen = workspace.route();
+        let mut changed = std::pin::pin!(workspace.changed.notified());
+        changed.as_mut().enable();
+        h.apply(known.clone());
+        h.apply(PodView {
+            resource_version: "2".to_owned(),
+            since: 200,
+            restarts: 1,
+            last_upgrade: Some("{}".to_owned()),
+            ..known.clone()
+        });
+        // Older than the one that serves, or that is told of.
+        h.apply(pod("z", "dev", 0, false));
+        h.writer.deleted("z", h.now);
+        assert!(workspace.is_current(&seen), "ready: {ready}");
+        assert!(!changed.as_mut().enable(), "ready: {ready}");
+        h.apply(PodView {
+            trouble: trouble("ImagePullBackOff"),
+            ..known
+        });
+        // While it serves, nobody is told what its container complains of.
+        assert_eq!(workspace.is_current(&seen), ready);
+        assert_eq!(changed.as_mut().enable(), !ready);
+    }
+}
+
+#[test]
+fn whatever_differs_in_a_route_is_another_one() {
+    type Change = fn(&mut PodView);
+    let changes: [(&str, Change); 9] = [
+        ("address", |pod| pod.ip = Some(ip("another"))),
+        ("port", |pod| pod.serving.port = 3001),
+        ("visibility", |pod| {
+            pod.serving.visibility = Visibility::Authenticated;
+        }),
+        ("prefix", |pod| pod.serving.strip_prefix = false),
+        ("identity", |pod| pod.serving.identity_headers = false),
+        ("affinity", |pod| pod.serving.affinity = true),
+        ("HTTP/2", |pod| pod.serving.http2 = true),
+        ("candidate", |pod| pod.state = UpgradeState::Candidate),
+        ("readiness", |pod| pod.ready.is = false),
+    ];
+    for (what, change) in changes {
+        let mut h = Harness::new();
+        h.apply(pod("a", "dev", 1, true));
+        let workspace = h.table.get("dev").unwrap();
+        for there in [true, false] {
+            let seen = workspace.route();
+            let mut changed = std::pin::pin!(workspace.changed.notified());
+            changed.as_mut().enable();
+            let mut next = pod("a", "dev", 1, true);
+            if there {
+                change(&mut next);
+            }
+            h.apply(next);
+            assert!(!workspace.is_current(&seen), "{what}");
+            assert!(changed.as_mut().enable(), "{what}");
+        }
+    }
+}
+
 /// What an event costs is what its workspace has, however many others there are, and also where many
 /// go at once.
 #[test]
