@@ -192,11 +192,11 @@ impl Store {
                 return true;
             }
             left -= 1;
-            self.metrics.loaded(Loaded::Removed);
             tracing::warn!(
                 certificate,
                 "a certificate's files are gone, it is not used any more"
             );
+            self.metrics.loaded(Loaded::Removed);
             false
         });
         left != before
