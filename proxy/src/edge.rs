@@ -108,8 +108,10 @@ pub struct Edge {
     pub repeats: Budget,
     /// Open sockets' tasks, waited for when stopping.
     pub sockets: TaskTracker,
-    /// Once the listener closes: what is held is told to ask elsewhere.
+    /// Once the listener closes: nothing new is opened that lasts.
     pub stopping: CancellationToken,
+    /// Once requests in flight are nearly out of time: what is held still is told to ask elsewhere.
+    pub last_call: CancellationToken,
 }
 
 #[async_trait]

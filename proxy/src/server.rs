@@ -50,7 +50,8 @@ const POOL: usize = 2048;
 
 /// What the last socket that a stopping proxy closes may take to end, once it is told to.
 const LAST_SOCKET: Duration = Duration::from_secs(5);
-/// What a proxy that is to stop at once waits for sockets to take their Close.
+/// What a proxy that is to stop at once waits for sockets to take their Close, and what is left to one that
+/// is held when it is told that no pod has come.
 const LAST_WORD: Duration = Duration::from_secs(1);
 
 /// Runs the proxy until it is told to stop.
@@ -166,7 +167,7 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
 
     let sockets = edge.sockets.clone();
     let (leave, leaving) = tokio::sync::watch::channel(false);
-    let closing = edge.stopping.clone();
+    let (closing, last_call) = (edge.stopping.clone(), edge.last_call.clone());
     let stops = Stops {
         leaving,
         closing: closing.clone(),
@@ -180,13 +181,17 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
     // Clients are told with each answer, so that few are left when the listener closes.
     let _ = leave.send(true);
     until(&shutdown, tokio::time::sleep(settings.drain)).await;
-    // The listener closes, unused connections close, what is held is answered, requests in flight go on.
+    // The listener closes, unused connections close, requests in flight go on, held ones too.
     closing.cancel();
     let open = sessions.stop();
     sockets.close();
     tracing::info!(sockets = open.len(), "the listener is closed");
     let window = settings.sockets.close_window;
     let most = settings.stop_timeout.max(window + LAST_SOCKET);
+    tokio::spawn(async move {
+        tokio::time::sleep(most.saturating_sub(LAST_WORD)).await;
+        last_call.cancel();
+    });
     let finishing = tokio::time::timeout(most, async {
         close_over(&open, window).await;
         let _ = serving.await;
@@ -301,6 +306,7 @@ pub fn edge(settings: &Settings, shared: Shared) -> anyhow::Result<Edge> {
         repeats: Budget::new(Rate::OF_PROXY),
         sockets: TaskTracker::new(),
         stopping: CancellationToken::new(),
+        last_call: CancellationToken::new(),
     })
 }
 

@@ -86,7 +86,7 @@ impl Edge {
     ) -> Woken<Result<Absent, AskError>> {
         let question = self.about(session.req_header(), ctx, asked);
         let told = self.told(asked, question);
-        let stopping = self.stopping.cancelled();
+        let stopping = self.leaves(session.req_header());
         wait_for(session.as_downstream_mut(), changed, told, stopping, until).await
     }
 

@@ -5,6 +5,7 @@ use crate::ask::{AskError, Prepared, Question};
 use crate::hold::word::{ASK_EVERY, ends_waiting};
 use crate::hold::{Place, Woken, wait_for};
 use crate::metrics::{Told, ToldLabels};
+use crate::tunnel::request::wants_websocket;
 use nogoo9_model::absent::Absent;
 use pingora::http::RequestHeader;
 use pingora::protocols::http::ServerSession;
@@ -57,7 +58,8 @@ impl Edge {
         let mut changed = std::pin::pin!(changed);
         let Some(asks) = asks else {
             let never = std::future::pending();
-            return wait_for(client, changed, never, self.stopping.cancelled(), until).await;
+            let stopping = self.leaves(client.req_header());
+            return wait_for(client, changed, never, stopping, until).await;
         };
         let word = &place.word;
         let mut ears = word.ears();
@@ -93,7 +95,7 @@ impl Edge {
                     },
                 }
             };
-            let stopping = self.stopping.cancelled();
+            let stopping = self.leaves(client.req_header());
             match wait_for(client, changed.as_mut(), told, stopping, look).await {
                 Woken::Told(Ok(heard)) => return Woken::Told(heard),
                 Woken::Told(Err(not_before)) => asks.not_before = not_before,
@@ -103,6 +105,18 @@ impl Edge {
                 Woken::ClientGone => return Woken::ClientGone,
                 Woken::Stopping => return Woken::Stopping,
             }
+        }
+    }
+
+    /// Returns once this proxy stops, and another one is to be asked: its pod may still come for as long as
+    /// requests in flight may take; and a WebSocket is opened here no more.
+    pub(super) fn leaves(
+        &self,
+        request: &RequestHeader,
+    ) -> impl Future<Output = ()> + Send + use<'_> {
+        match wants_websocket(request) {
+            true => self.stopping.cancelled(),
+            false => self.last_call.cancelled(),
         }
     }
 

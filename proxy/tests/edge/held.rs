@@ -22,32 +22,60 @@ async fn waiting(stage: &Stage, workspace: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_held_when_its_proxy_stops_is_sent_to_the_next() {
+async fn what_is_held_when_its_proxy_stops_has_its_pod_still() {
     let flags = ["--stop-timeout", "300", "--close-window", "0"];
     let mut stage = Stage::with(&[&PATIENT[..], &flags].concat()).await;
-    waiting(&stage, "dev").await;
+    let (_app, pod) = stage.starting("app", "dev").await;
     stage.control.tells("two", 200, &told("starting"));
-    let socket = sockets::begin(&stage, "dev").await;
-    let mut held = vec![socket];
-    held.push(stage.begin("GET", "dev", "/x", "").await);
+    let mut socket = sockets::begin(&stage, "dev").await;
+    let mut held = vec![stage.begin("GET", "dev", "/x", "").await];
     held.push(stage.begin("POST", "dev", "/x", "body").await);
+    stage.held(3).await;
     // One that has no pod at all.
-    held.push(stage.begin("GET", "two", "/x", "").await);
+    let mut without = stage.begin("GET", "two", "/x", "").await;
     stage.held(4).await;
     let mut events = stage.begin("GET", "dev", "/.nogoo9/events", "").await;
     assert_eq!(events.head().await.status, 200);
     stage.signal("TERM");
-    for connection in &mut held {
-        let answer = connection.answer().await;
-        assert_eq!(
-            (answer.status, answer.header("retry-after")),
-            (503, Some("5"))
-        );
-        assert!(answer.text().contains("This proxy stops"), "{answer:?}");
-    }
-    // A page that follows goes on with the next proxy: its stream ends in order.
+    // A socket is for the next proxy to open.
+    is_sent_on(&socket.answer().await);
+    // A page that follows goes on with that, too: its stream ends in order.
     while !events.chunk().await.is_empty() {}
+    stage.held(3).await;
+    stage.cluster.set_ready(&pod, true).await;
+    for connection in &mut held {
+        assert!(connection.answer().await.text().starts_with("app\n"));
+    }
+    let _two = stage.serving("two", "two", 1).await;
+    assert!(without.answer().await.text().starts_with("two\n"));
     // Nothing is left to wait for.
+    let ended = tokio::time::timeout(crate::PATIENCE, stage.child.wait());
+    assert!(ended.await.expect("it did not end").unwrap().success());
+}
+
+/// Whether it is told to ask another proxy.
+fn is_sent_on(answer: &Answer) {
+    assert_eq!(
+        (answer.status, answer.header("retry-after")),
+        (503, Some("5"))
+    );
+    assert!(answer.text().contains("This proxy stops"), "{answer:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_held_until_its_proxy_ends_is_sent_to_the_next() {
+    let flags = ["--stop-timeout", "0", "--close-window", "0"];
+    let mut stage = Stage::with(&[&PATIENT[..], &flags].concat()).await;
+    waiting(&stage, "dev").await;
+    stage.control.tells("two", 200, &told("starting"));
+    let mut held = vec![stage.begin("GET", "dev", "/x", "").await];
+    held.push(stage.begin("POST", "dev", "/x", "body").await);
+    held.push(stage.begin("GET", "two", "/x", "").await);
+    stage.held(3).await;
+    stage.signal("TERM");
+    for connection in &mut held {
+        is_sent_on(&connection.answer().await);
+    }
     let ended = tokio::time::timeout(crate::PATIENCE, stage.child.wait());
     assert!(ended.await.expect("it did not end").unwrap().success());
     let lines = stage.log().matches(" status=503 ").count();

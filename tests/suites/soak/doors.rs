@@ -49,10 +49,12 @@ impl Life {
         self.told.get().is_some()
     }
 
-    /// Whether the time that it gives to what is in flight is over.
+    /// Whether the time that it gives to what is in flight is over, or has but a second left, in which what
+    /// waits for a pod is told to ask another one.
     pub(super) fn is_over(&self) -> bool {
         // It counts from a moment after ours.
-        let given = Duration::from_secs(DRAIN + STOP).saturating_sub(Duration::from_millis(200));
+        let given =
+            Duration::from_secs(DRAIN + STOP - 1).saturating_sub(Duration::from_millis(200));
         self.told.get().is_some_and(|told| told.elapsed() >= given)
     }
 }

@@ -112,6 +112,10 @@ async fn again_and_again(
                         reloads = 0;
                         person.tally.failed(kind, "it waits for ever");
                     }
+                    // No pod has come while its proxy could wait for one.
+                    Err(_) if head.status == 503 && connection.life.is_over() => {
+                        person.tally.expected(kind, Why::Stopped);
+                    }
                     Err(what) => person.tally.failed(kind, &what),
                 }
                 kept = Some(connection);
