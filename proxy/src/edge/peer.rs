@@ -81,6 +81,7 @@ impl Edge {
             .await;
         let found = match found {
             Ok(next) => {
+                // Its answer begins with this pod.
                 (hop.expires, hop.look_at) = self.terms(&hop.opened.caller);
                 hop.next = Some(next);
                 Ok(())
